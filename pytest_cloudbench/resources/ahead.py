@@ -43,7 +43,7 @@ class Need:
 class _Begun:
     """Instances whose launch has begun. group: their placement group, if they need one.
 
-    claimed: a test takes them; group_taken: a test has their group. unneeded: they are released.
+    claimed: a test takes them, or has their group already. unneeded: they are released.
     """
 
     need: Need
@@ -51,15 +51,15 @@ class _Begun:
     group: Future[PlacementGroup] = field(default_factory=Future)
     unneeded: threading.Event = field(default_factory=threading.Event)
     claimed: bool = False
-    group_taken: bool = False
     running_since: float = 0.0
 
 
 class Ahead(InterceptedProvider):
     """A provider that answers launches by instances that it began to launch before.
 
-    `expect` says what the next tests launch. What was launched ahead and is no longer expected is released. If a launch
-    ahead fails, its test launches again and gets the error itself.
+    `expect` says what the present test and the next ones launch. A test gets what was launched ahead for it, never what
+    a later test needs. What is no longer expected is released. If a launch ahead fails, its test launches again and
+    gets the error itself.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Ahead(InterceptedProvider):
         self._begun: list[_Begun] = []
         self._threads: list[threading.Thread] = []
         self._failed: list[Need] = []
-        self._strategy: str | None = None
+        self._present: _Begun | None = None
         self._shortage: CloudError | None = None
         self._said = False
         self.label, self.region = provider.label, provider.region
@@ -91,28 +91,19 @@ class Ahead(InterceptedProvider):
     def expect(self, present: Need | None, coming: Sequence[Need]) -> None:
         """Begin to launch what comes after the present test, unless it has begun, and release what is not needed."""
         self._say_shortage()
-        self._strategy = present.strategy if present is not None else None
-        missing = [] if self._shortage is not None else list(coming)
-        needed = [*([present] if present is not None else []), *missing]
-        for begun in [each for each in self._begun if not each.claimed]:
-            found = None if begun.group_taken else next((n for n in needed if _equal(n, begun.need)), None)
-            if found is None:
-                self._release_begun(begun)
-                continue
-            needed.remove(found)
-            if found is not present:
-                missing.remove(found)
+        with self._lock:
+            unneeded = [each for each in self._begun if not each.claimed]
+            self._present = _pop(unneeded, present) if present is not None else None
+            missing = [need for need in coming if _pop(unneeded, need) is None]
+            unneeded += [each for each in self._begun if each.claimed]  # whose test took the group alone
+        self._release(lambda begun: begun in unneeded)
         for need in missing:
-            if not any(_equal(need, each) for each in self._failed):
-                self._begin(need)
+            self._begin(need)
 
     def end(self) -> None:
         """Release everything that no test has taken, and wait until no launch goes on."""
-        for begun in list(self._begun):
-            self._release_begun(begun)
-        for thread in self._threads:
-            while thread.is_alive():
-                thread.join(_SLICE_S)
+        self._release(lambda begun: True)
+        self._join()
         self._say_shortage()
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
@@ -143,10 +134,10 @@ class Ahead(InterceptedProvider):
     ) -> tuple[LaunchedInstance, ...] | None:
         """Return these instances once they run; None if they were not launched ahead, or do not run."""
         with self._lock:
-            begun = next((each for each in self._begun if _answers(each, launches, group)), None)
-            if begun is None:
+            begun = self._present
+            if begun is None or not _answers(begun, launches, group):
                 return None
-            begun.claimed = True
+            self._present, begun.claimed = None, True
         error = _error_of(begun.launched)
         with self._lock:
             self._begun.remove(begun)
@@ -163,33 +154,45 @@ class Ahead(InterceptedProvider):
         return tuple(replace(each, waited_s=waited_s) for each in now)
 
     def _group_ahead(self, strategy: str = "cluster") -> PlacementGroup | None:
-        """Return the placement group of the first instances launched ahead, if the present test needs one."""
-        if strategy != self._strategy:
-            return None
-        for begun in self._begun:
-            if begun.need.strategy == strategy and not begun.claimed and _error_of(begun.group) is None:
-                begun.group_taken = True
-                return begun.group.result()
-        return None
+        """Return the placement group of what was launched ahead for the present test; None if there is none."""
+        with self._lock:
+            begun = self._present
+            if begun is None or begun.claimed or begun.need.strategy != strategy:
+                return None
+            begun.claimed = True
+        return begun.group.result() if _error_of(begun.group) is None else None
 
     def _launch_now(self, call: Callable[[], Any]) -> Any:
         """Launch for the present test. If there is no room beside what is ahead, release that and launch again."""
         try:
             return call()
         except CloudError as error:
-            if error.code not in self._shortages or not self._begun:
+            if error.code not in self._shortages or not (self._begun or self._launching()):
                 raise
             self._stop(error)
+            self._join()
         return call()
 
     # Threads
 
     def _begin(self, need: Need) -> None:
         begun = _Begun(need)
-        self._begun.append(begun)
+        with self._lock:
+            if self._shortage is not None or any(_equal(need, each) for each in self._failed):
+                return
+            self._begun.append(begun)
         thread = threading.Thread(target=self._launch, args=(begun,), name=LAUNCHING, daemon=True)
-        self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+        self._threads = [*self._launching(), thread]
         thread.start()
+
+    def _launching(self) -> list[threading.Thread]:
+        return [each for each in self._threads if each.is_alive()]
+
+    def _join(self) -> None:
+        """Wait until no launch goes on."""
+        for thread in self._threads:
+            while thread.is_alive():
+                thread.join(_SLICE_S)
 
     def _launch(self, begun: _Begun) -> None:
         self._end_waits_on(begun.unneeded)
@@ -211,24 +214,22 @@ class Ahead(InterceptedProvider):
             self._remove(begun)
 
     def _note_failure(self, begun: _Begun, error: Exception) -> bool:
-        """Note why a launch failed; return True if nobody needed it any more."""
+        """Note why a launch failed; return True if nobody needs it any more."""
+        if isinstance(error, CloudError) and error.code in self._shortages and not begun.unneeded.is_set():
+            self._stop(error)  # first: its test may be waiting, and then needs the room
         with self._lock:
             for future in (begun.group, begun.launched):
                 if not future.done():
                     future.set_exception(error)
-            if begun.unneeded.is_set():
-                return True
-            self._failed.append(begun.need)
-        if isinstance(error, CloudError) and error.code in self._shortages:
-            self._stop(error)
-        return False
+            if not (unneeded := begun.unneeded.is_set()):
+                self._failed.append(begun.need)
+        return unneeded
 
     def _stop(self, error: CloudError) -> None:
         """Release what no test has taken, and launch nothing ahead from now on."""
-        self._shortage = self._shortage or error
-        for begun in list(self._begun):
-            if not begun.claimed:
-                self._release_begun(begun)
+        with self._lock:
+            self._shortage = self._shortage or error
+        self._release(lambda begun: not begun.claimed)
 
     def _say_shortage(self) -> None:
         """Report once, in the thread of the tests, why nothing is launched ahead any more."""
@@ -238,24 +239,35 @@ class Ahead(InterceptedProvider):
                 f"nothing is launched ahead any more, because there was no room for it: {self._shortage}"
             )
 
-    def _release_begun(self, begun: _Begun) -> None:
-        """Release what was launched ahead; if it is still being launched, the thread that does so releases it."""
-        with self._lock:
-            if begun in self._begun:
+    def _release(self, unneeded: Callable[[_Begun], bool]) -> None:
+        """Release what is unneeded; what is still being launched is released by the thread that does so."""
+        with self._lock:  # no test claims it meanwhile
+            found = [each for each in self._begun if unneeded(each)]
+            for begun in found:
                 self._begun.remove(begun)
-            begun.unneeded.set()
-            ended = begun.launched.done()
-        if ended:
+                begun.unneeded.set()
+            if self._present in found:
+                self._present = None
+            ended = [each for each in found if each.launched.done()]
+        for begun in ended:
             self._remove(begun)
 
     def _remove(self, begun: _Begun) -> None:
         made: list[Resource] = []
         if begun.launched.exception() is None:
             made += begun.launched.result()
-        if begun.group.done() and begun.group.exception() is None and not begun.group_taken:
+        if begun.group.done() and begun.group.exception() is None and not begun.claimed:
             made.append(begun.group.result())
         if made:
             self._provider.release(made)
+
+
+def _pop(begun: list[_Begun], need: Need) -> _Begun | None:
+    """Remove the first that meets a need from the list and return it; None if none does."""
+    found = next((each for each in begun if _equal(each.need, need)), None)
+    if found is not None:
+        begun.remove(found)
+    return found
 
 
 def _equal(one: Need, other: Need) -> bool:
@@ -264,7 +276,7 @@ def _equal(one: Need, other: Need) -> bool:
 
 def _answers(begun: _Begun, launches: Sequence[Launch], group: PlacementGroup | str | None) -> bool:
     """Return True if what was launched ahead is what a test launches now, into this placement group."""
-    if begun.claimed or not begun.need.is_met_by(launches):
+    if not begun.need.is_met_by(launches):
         return False
     if begun.need.strategy is None:
         return group is None
