@@ -11,14 +11,33 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import CommandResult, Host
 
 _CLEAN_S = 60.0
+_LOCAL = ("btrfs", "ext2/ext3", "f2fs", "overlayfs", "tmpfs", "xfs", "zfs")
+"""File systems of one machine, as stat(1) names them."""
 _NOTE = "/var/tmp/.cloudbench-home"  # noqa: S108 - on an instance that this run launched
 
-_LIST_HOME = """\
+_LIST_HOME = f"""\
+fail() {{ echo "$*" >&2; exit 1; }}
 home=$(getent passwd "$1" | cut -d: -f6)
-[ -n "$home" ] && [ "$home" != / ] || { echo "the login user $1 has no home" >&2; exit 1; }
-list_home() { find "$home" -xdev -mindepth 1 -print0 | sort -z; }
+[ -n "$home" ] && home=$(readlink -e -- "$home") && [ "$home" != / ] || fail "the login user $1 has no home"
+place=$(stat -c %d:%i -- "$home") && filesystem=$(stat -f -c %T -- "$home") || exit
+case $filesystem in
+    {"|".join(_LOCAL)}) ;;
+    *) fail "files in $home may be those of other machines, because it is on $filesystem" ;;
+esac
+list_home() {{ {{ printf '%s\\0' "$place"; find "$home" -xdev -mindepth 1 -print0; }} | sort -z; }}
 """
 _NOTE_HOME = f"{_LIST_HOME}list_home > {_NOTE}\n"
+
+# rm and find would empty what a test has mounted there and not unmounted.
+_REFUSE_MOUNTS = f"""\
+grep -qzxF -- "$place" {_NOTE} || fail "$home is not the directory that it was at first"
+for each in "$home/" "$(readlink -m -- "$4")"; do
+    case $each in *[[:space:]\\\\]*) fail "a path with spaces or backslashes is not cleaned: $each" ;; esac
+    while read -r _ _ _ _ at _; do
+        case $at in "$each"|"${{each%/}}"/*) fail "$at is mounted, and what is mounted is never removed" ;; esac
+    done < /proc/self/mountinfo
+done
+"""
 
 # By what the environment of the processes has: nothing else shows who started a daemon. This command has no mark.
 _END_PROCESSES = """\
@@ -37,6 +56,7 @@ end_marked() {
 _CLEAN_OURS = f"""\
 {_LIST_HOME}{_END_PROCESSES}\
 end_marked -e "^$2\\$" -e "^$3"
+{_REFUSE_MOUNTS}\
 rm -rf -- "$4" || exit
 list_home | comm -z -13 {_NOTE} - | xargs -0r rm -rf -- || exit
 changed=$(find "$home" -xdev -type f -cnewer {_NOTE})
@@ -55,7 +75,8 @@ def clean(host: Host, mark: str, *, ours: bool) -> None:
 
     ``mark`` is in the environment of each process that the test started. ``ours``: the run launched the host for
     itself. Then the jobs of the login user are the test's too, and so are files in its home that `note_home` has not
-    noted. On another host, which may be somebody's own, only marked processes are ended.
+    noted; nothing is removed while something is mounted there. On another host, which may be somebody's own, only
+    marked processes are ended.
     """
     if ours:
         jobs = [marker(""), base_directory(host.user)]

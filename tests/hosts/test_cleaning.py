@@ -3,10 +3,11 @@
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.hosts.cleaning import clean
+from pytest_cloudbench.hosts.cleaning import clean, note_home
 from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.hosts.shell_host import ShellHost
 
@@ -62,3 +63,80 @@ def test_a_failure_is_told(host):
     host.execute = lambda command: command.result(1, b"", b"processes survive SIGKILL: 12\n")
     with pytest.raises(HostError, match="processes survive SIGKILL: 12"):
         clean(host, MARK, ours=False)
+
+
+class OwnNamespaces(ShellHost):
+    """A host with processes, mounts, users and a /var/tmp of its own, on this machine's kernel."""
+
+    def __init__(self, holder):
+        super().__init__("namespaces", address="here", user="cleaned")
+        self.holder = holder
+
+    def execute(self, command):
+        enter = ["nsenter", "-t", self.holder, "-m", "-p", "sh", "-c", command.line]
+        ended = subprocess.run(enter, check=False, capture_output=True, timeout=30)
+        return command.result(ended.returncode, ended.stdout, ended.stderr)
+
+
+@pytest.fixture
+def launched(tmp_path):
+    """A host that may be cleaned as one of the run's own, with a home whose files are noted."""
+    if os.geteuid() != 0:
+        pytest.skip("mounts need root")
+    home, users = tmp_path / "home", tmp_path / "passwd"
+    home.mkdir()
+    (home / "of-the-image").touch()
+    users.write_text(Path("/etc/passwd").read_text() + f"cleaned:x:0:0::{home}:/bin/sh\n")
+    begin = (
+        f"mount -t tmpfs none /var/tmp && mount --bind {users} /etc/passwd && echo ready && exec sleep 600"
+    )
+    own = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", begin]
+    with subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as unshared:
+        try:
+            assert unshared.stdout.readline() == "ready\n"
+            pid = unshared.pid
+            host = OwnNamespaces(Path(f"/proc/{pid}/task/{pid}/children").read_text().strip())
+            note_home(host)
+            yield host, home
+        finally:
+            unshared.kill()
+
+
+JOBS = "/var/tmp/cloudbench-cleaned"
+
+
+@pytest.mark.embedded
+def test_new_files_are_removed_and_those_of_the_image_stay(launched):
+    host, home = launched
+    host.run(["sh", "-c", f"mkdir -p {JOBS}/job {home}/new/below; touch {home}/new/below/file"])
+    clean(host, MARK, ours=True)
+    assert [each.name for each in home.iterdir()] == ["of-the-image"]
+    assert not host.run(["sh", "-c", f"ls -d {JOBS} || :"]).stdout
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("at", ["{home}/data", "{home}/a b", "{home}", JOBS, f"{JOBS}/job", "/var/tmp"])
+@pytest.mark.parametrize("kind", ["another file system", "a directory"])
+def test_what_is_mounted_is_never_removed(launched, tmp_path, at, kind):
+    host, home = launched
+    at, precious = at.format(home=home), tmp_path / "precious"
+    precious.mkdir()
+    if kind == "another file system":
+        host.run(["mount", "-t", "tmpfs", "none", str(precious)])
+    host.run(["sh", "-c", f"mkdir -p {precious}/job '{at}'; touch {precious}/file {precious}/job/file"])
+    (home / "new").touch()
+    host.run(["mount", "--bind", str(precious), at])
+    with pytest.raises(HostError, match=r"mounted|at first"):
+        clean(host, MARK, ours=True)
+    files = ["file", "job", "job/file"]
+    found = host.run(["sh", "-c", f"cd {precious} && find . -mindepth 1 | sort | cut -c 3-"]).stdout.split()
+    assert found == files
+    assert (home / "new").exists(), "nothing at all was removed"
+
+
+@pytest.mark.embedded
+def test_a_home_that_other_machines_may_use_is_not_noted(launched, tmp_path):
+    host, home = launched
+    host.run(["mount", "-t", "proc", "none", str(home)])
+    with pytest.raises(HostError, match="other machines"):
+        note_home(host)
