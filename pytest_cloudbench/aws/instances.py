@@ -212,18 +212,19 @@ class Instances:
         return self.updated(blank, description)
 
     def _wait_until_quota_is_free(self) -> bool:
-        """Wait until no instance of this run is shutting down. Return False if none was."""
+        """Wait until no instance of this run is shutting down. Return False if none has ended."""
         found = False
 
         def look() -> bool | None:
             nonlocal found
-            ending = [
-                one
+            states = [
+                one["State"]["Name"]
                 for one in INSTANCE.find(self._clients, run_filter(self.run.run_id), "that end")
-                if one["State"]["Name"] == "shutting-down" and belongs_to(one, self.run.run_id)
+                if belongs_to(one, self.run.run_id)
             ]
-            found = found or bool(ending)
-            return None if ending else True
+            # One that has terminated may have done so after the refusal.
+            found = found or any(state in _ENDED for state in states)
+            return None if "shutting-down" in states else True
 
         poll(look, self.run.bounds.terminated_s, self._clients.pace)
         return found

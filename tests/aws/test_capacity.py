@@ -81,6 +81,15 @@ def test_a_quota_that_ending_instances_of_the_run_use_up_is_waited_for(cloud, fa
     assert (len(calls), len(looks)) == (1, 3)
 
 
+def test_a_quota_that_was_used_up_until_just_now_is_asked_for_once_more(cloud, faults):
+    former = cloud.launch("c5.large")
+    cloud.release([former])
+    cloud.instances.wait_until_ended(former)
+    calls = faults.answer("RunInstances", "VcpuLimitExceeded", times=1)
+    assert cloud.launch("c5.large").state == "running"
+    assert len(calls) == 1
+
+
 def test_a_quota_that_no_ending_instance_uses_up_is_the_error(cloud, faults):
     cloud.launch("c5.large")
     calls = faults.answer("RunInstances", "VcpuLimitExceeded")
