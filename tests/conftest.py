@@ -30,6 +30,7 @@ settings.load_profile("any machine")
 WAY_IN = []
 if os.environ.get("CLOUDBENCH_TEST_ACCESS") == "ssm":
     WAY_IN = ["--cloudbench-access=ssm", "--cloudbench-instance-profile=tests"]
+    os.environ["PYTEST_ADDOPTS"] = " ".join(WAY_IN)  # of sessions that fixtures of modules start
 """Options of all sessions on the embedded region: how they reach its hosts."""
 
 
