@@ -1,13 +1,15 @@
 """A folder of the load's own in a directory of somebody's host: made for one test, removed at its end.
 
 The folder names the process that made it. So a later run on the same machine knows that a killed run left it, ends
-what still runs in it, and removes it.
+the load that still runs in it, and removes it. A folder from before the machine's last boot, and one that nobody has
+used for a day, is removed if no load runs in it.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import socket
 import sys
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING
 from pytest_cloudbench.hosts.directory import HostDirectory
 from pytest_cloudbench.hosts.errors import CommandFailed, NotOurs
 from pytest_cloudbench.hosts.host import operation
-from pytest_cloudbench.hosts.job_scripts import base_directory
+from pytest_cloudbench.hosts.job_scripts import base_directory, marker
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
@@ -26,29 +28,47 @@ if TYPE_CHECKING:
 _PREFIX = "cloudbench-"
 _OWNER = ".owner"
 _REMOVE_S = 600.0
+_UNKNOWN = "-"
+_OUTSIDE_CONTAINERS = "pid:[4026531836]"
+"""The kernel's first PID namespace: PROC_PID_INIT_INO of include/linux/proc_ns.h, Linux 6.12."""
 
-_CLAIM = """\
+# Only jobs of runs: a backup may read there too.
+_RUNNING = f"""\
+running() {{
+    for pid in $(find /proc/[0-9]*/fd -maxdepth 1 -lname "*/$1/*" 2> /dev/null | cut -d / -f 3 | sort -u); do
+        grep -qsz "^{marker("")}" "/proc/$pid/environ" && echo "$pid"
+    done
+}}
+"""
+
+_CLAIM = f"""\
+{_RUNNING}\
 # Usage: DIRECTORY FOLDER OWNER JOBS. Make the folder; write its file system, and a line for each folder of another run.
 set -e
 cd -- "$1"
 for each in ./cloudbench-*/.owner; do
-    [ -O "$each" ] && { each=${each%/.owner}; printf 'left %s %s\\n' "${each#./}" "$(cat "$each/.owner")"; }
+    [ -O "$each" ] || continue
+    each=${{each%/.owner}}
+    state=used
+    [ -n "$(find "$each" -mmin -1440 -print -quit)" ] || state=old
+    [ -z "$(running "${{each#./}}")" ] || state=running
+    printf '%s %s %s\\n' "$state" "${{each#./}}" "$(cat "$each/.owner")"
 done
 # Jobs of killed runs that ended a day ago; a lock is held by those that still run.
-find "$4" -mindepth 1 -maxdepth 1 -type d -mtime +0 -exec flock -n {}/runner rm -rf {} \\; 2> /dev/null || :
+find "$4" -mindepth 1 -maxdepth 1 -type d -mtime +0 -exec flock -n {{}}/runner rm -rf {{}} \\; 2> /dev/null || :
 mkdir -m 700 -- "$2"
 printf '%s\\n' "$3" > "$2/.owner"
 stat -f -c 'on %T' -- "$2"
 """
 
-_END_WHAT_RUNS = """\
-running() { find /proc/[0-9]*/fd -maxdepth 1 -lname "*/$1/*" 2> /dev/null | cut -d / -f 3 | sort -u; }
+_END_WHAT_RUNS = f"""\
+{_RUNNING}\
 for step in TERM:50 KILL:50; do
-    found=$(running "${1##*/}")
+    found=$(running "${{1##*/}}")
     [ -n "$found" ] || break
-    kill -s "${step%%:*}" $found 2> /dev/null
-    left=${step##*:}
-    while [ "$left" -gt 0 ] && [ -n "$(running "${1##*/}")" ]; do sleep 0.1; left=$((left - 1)); done
+    kill -s "${{step%%:*}}" $found 2> /dev/null
+    left=${{step##*:}}
+    while [ "$left" -gt 0 ] && [ -n "$(running "${{1##*/}}")" ]; do sleep 0.1; left=$((left - 1)); done
 done
 """
 
@@ -85,16 +105,19 @@ def claim_folder(host: Host, directory: str) -> ClaimedFolder:
     argv = ["sh", "-c", _CLAIM, "sh", directory, name, owner_line(), base_directory(host.user)]
     lines = [line.partition(" ")[::2] for line in host.run(argv).stdout.splitlines()]
     removed, left = [], []
-    for found, owner in (text.partition(" ")[::2] for word, text in lines if word == "left"):
-        if ended(owner):
+    for state, (found, owner) in ((word, text.partition(" ")[::2]) for word, text in lines if word != "on"):
+        of_this_boot = is_of_this_machine(owner)
+        unused = not of_this_boot and (state == "old" or (state == "used" and _is_before_boot(owner)))
+        if ended(owner) or unused:
             try:
-                _remove(host, f"{parent}/{found}", _END_WHAT_RUNS + _REMOVE)
+                _remove(host, f"{parent}/{found}", _REMOVE if unused else _END_WHAT_RUNS + _REMOVE)
                 removed.append(f"{parent}/{found}")
             except NotOurs as error:
                 left.append(str(error))
-        elif not is_of_this_machine(owner):
+        elif not of_this_boot:
             left.append(
-                f"{parent}/{found} on {host.label} was made by {_words(owner)}: remove it if that run has ended"
+                f"{parent}/{found} on {host.label} was made by {_words(owner)}: a run removes it a day after its last "
+                "use; remove it now if that run has ended"
             )
     filesystem = next((text for word, text in lines if word == "on"), "")
     return ClaimedFolder(path, filesystem, tuple(removed), tuple(left))
@@ -111,15 +134,15 @@ def _remove(host: Host, path: str, script: str) -> None:
         host.run(["sh", "-c", script, "sh", path], idempotent=True, timeout_s=_REMOVE_S)
     except CommandFailed as error:
         raise NotOurs(
-            f"the folder {path} of a load on {host.label} could not be removed: {error.stderr.strip()}: "
-            f"remove it by `ssh {host.user}@{host.address} rm -rf {path}`"
+            f"the folder {shlex.quote(path)} of a load on {host.label} could not be removed: {error.stderr.strip()}: "
+            "remove it there yourself"
         ) from None
 
 
 def owner_line() -> str:
-    """Return who makes a folder: this machine, this process and its start, the time, and a name for people."""
+    """Return who makes a folder: this machine since its boot, this process and its start, the time, and the machine."""
     when = datetime.now(timezone.utc).isoformat(timespec="minutes")
-    return f"{_machine()} {os.getpid()} {_started(os.getpid())} {when} {socket.gethostname()}"
+    return f"{_machine()} {os.getpid()} {_started(os.getpid())} {when} {socket.gethostname()} {_machine_id()}"
 
 
 def is_of_this_machine(owner: str) -> bool:
@@ -135,10 +158,21 @@ def ended(owner: str) -> bool:
     return _started(int(words[1])) != words[2]
 
 
+def _is_before_boot(owner: str) -> bool:
+    """Return whether an `owner_line` was written on this machine before its last boot, as far as is known.
+
+    Containers, and machines cloned with their host name, may share an id.
+    """
+    theirs, ours = owner.split(" "), owner_line().split(" ")
+    same = len(theirs) == len(ours) and theirs[4:] == ours[4:] and ours[5] != _UNKNOWN
+    outside = all(each[0].endswith(f"/{_OUTSIDE_CONTAINERS}") for each in (theirs, ours))
+    return same and outside and theirs[0] != ours[0]
+
+
 def _words(owner: str) -> str:
     """Return an `owner_line` for people."""
     words = owner.split(" ")
-    return f"a run on {words[4]} at {words[3]}" if len(words) == 5 else "another run"
+    return f"a run on {words[4]} at {words[3]}" if len(words) >= 5 else "another run"
 
 
 def _machine() -> str:
@@ -147,6 +181,14 @@ def _machine() -> str:
         return socket.gethostname()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+
+
+def _machine_id() -> str:
+    """Return the id of this machine that boots leave as it is; "-" if it is unknown."""
+    try:
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip() or _UNKNOWN
+    except (OSError, UnicodeDecodeError):
+        return _UNKNOWN
 
 
 def _started(pid: int) -> str:

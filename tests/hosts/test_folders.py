@@ -1,11 +1,14 @@
 """Folders of loads in directories of somebody's hosts: what is removed, and what is left as it is."""
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
+from pytest_cloudbench.hosts import folders
 from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.hosts.folders import claim_folder, ended, owner_line, remove_folder
 from pytest_cloudbench.hosts.job_scripts import base_directory
@@ -58,16 +61,25 @@ def test_a_load_gets_a_folder_of_its_own_and_the_rest_stays(host, data):
     assert sorted(data.iterdir()) == before
 
 
+@contextlib.contextmanager
+def reading(folder, **environment):
+    """A process that has a file of the folder open, as a load has it, or a backup."""
+    with (folder / "cloudbench.0.0").open() as file:
+        process = subprocess.Popen(["sleep", "600"], stdin=file, env={**os.environ, **environment})
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_what_a_killed_run_left_is_ended_and_removed(host, data, killed_run):
     folder = left_by(killed_run, data)
-    with (folder / "cloudbench.0.0").open() as file:
-        load = subprocess.Popen(["sleep", "600"], stdin=file)
-    try:
+    with reading(folder, CLOUDBENCH_JOB="fio-1") as load, reading(folder) as backup:
         claimed = claim_folder(host, str(data))
         assert claimed.removed == (str(folder),)
         assert load.wait(10) == -15
-    finally:
-        load.kill()
+        assert backup.poll() is None
     assert not folder.exists()
     assert (data / "table").read_text() == "rows"
 
@@ -83,6 +95,68 @@ def test_the_folder_of_a_living_run_is_left_and_that_of_another_machine_is_named
     assert f"a run on ci-7 at {words[3]}" in sentence
     assert living.exists()
     assert other.exists()
+
+
+NO_CONTAINER = "pid:[4026531836]"
+
+
+@pytest.fixture
+def rebooted(monkeypatch):
+    """Returns the owner line of a run before this machine's last boot; the rest of the test is after it."""
+
+    def owner(namespace):
+        monkeypatch.setattr(folders, "_machine_id", lambda: "0a1b2c3d")
+        monkeypatch.setattr(folders, "_machine", lambda: f"boot-1/{namespace}")
+        line = owner_line()
+        monkeypatch.setattr(folders, "_machine", lambda: f"boot-2/{namespace}")
+        return line
+
+    return owner
+
+
+def test_a_folder_from_before_a_reboot_is_removed_unless_a_load_runs_in_it(host, data, rebooted):
+    folder = left_by(rebooted(NO_CONTAINER), data)
+    with reading(folder, CLOUDBENCH_JOB="fio-1") as load:
+        claimed = claim_folder(host, str(data))
+        assert (claimed.removed, len(claimed.left)) == ((), 1)
+        assert load.poll() is None
+    assert claim_folder(host, str(data)).removed == (str(folder),)
+
+
+def test_containers_with_the_id_of_one_image_are_not_one_machine(host, data, rebooted):
+    left_by(rebooted("pid:[4026532321]"), data)
+    assert claim_folder(host, str(data)).removed == ()
+
+
+def test_what_anybody_left_is_removed_a_day_later_unless_a_load_runs_in_it(host, data):
+    folder = left_by("another-boot/pid:[1] 12 34 2026-11-22T10:00+00:00 ci-7", data)
+    long_ago = time.time() - 90_000
+    paths = [*folder.iterdir(), folder]
+    for each in paths:
+        os.utime(each, (long_ago, long_ago))
+    with reading(folder, CLOUDBENCH_JOB="fio-1"):
+        assert claim_folder(host, str(data)).removed == ()
+    os.utime(paths[0])
+    assert claim_folder(host, str(data)).removed == ()
+    os.utime(paths[0], (long_ago, long_ago))
+    claimed = claim_folder(host, str(data))
+    assert (claimed.removed, claimed.left) == ((str(folder),), ())
+
+
+def test_a_living_run_keeps_its_folder_however_old_it_is(host, data):
+    folder = left_by(owner_line(), data)
+    for each in (*folder.iterdir(), folder):
+        os.utime(each, (1_000_000_000, 1_000_000_000))
+    assert claim_folder(host, str(data)).removed == ()
+
+
+def test_the_message_has_no_command_that_a_space_would_make_another(host, data):
+    folder = data / "cloudbench-0123456789ab"
+    folder.mkdir()
+    with pytest.raises(NotOurs) as refused:
+        remove_folder(host, str(folder))
+    assert f"'{folder}'" in str(refused.value)
+    assert "rm -rf" not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", ["without an owner", "a link"])
