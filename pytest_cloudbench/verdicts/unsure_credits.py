@@ -7,6 +7,8 @@ from dataclasses import replace
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
+_GOOD_PART = 0.1
+"""The share of seconds from which on what remains without credits explains a broken promise."""
 _OF_BURSTS = ("drops to ", "burst ends at ")
 """How the promises begin that a run keeps if its rate falls."""
 
@@ -28,9 +30,9 @@ def with_unsure_credits(verdict: Verdict, run: Run, unsure: str) -> Verdict:
 
 
 def _ended_a_burst(run: Run) -> bool:
-    """Return True if the rate of the run, or that after one of its lasting falls, is what remains without credits."""
-    if run.damage:
-        return False
+    """Return True if the run, or a good part of it, was at a rate that remains without credits."""
+    if run.ends_a_burst(run.rate, ()):
+        return True
     line = run.timeline(run.rate)
-    rates = [run.rate, *(line.rate(fall.after) for fall in line.falls.lasting)]
-    return any(run.ends_a_burst(rate, ()) for rate in rates)
+    spent = sum(run.ends_a_burst(line.rate(value), ()) for value in line.values)
+    return spent > 0 and spent >= _GOOD_PART * len(line.values)

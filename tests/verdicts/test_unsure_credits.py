@@ -27,7 +27,9 @@ def of_gp2(values):
 
 
 @pytest.mark.parametrize(
-    "values", [[300] * 600, [3_000] * 300 + [300] * 300], ids=["from the start", "later"]
+    "values",
+    [[300] * 600, [3_000] * 300 + [300] * 300, [1_800] * 5 + [300] * 40],
+    ids=["from the start", "later", "after a few credits"],
 )
 def test_a_promise_broken_at_what_remains_without_credits_is_undecided(values):
     run = of_gp2(values)
