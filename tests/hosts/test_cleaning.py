@@ -1,5 +1,6 @@
 """What a test started on a host is ended after it, and nothing else."""
 
+import contextlib
 import os
 import subprocess
 import time
@@ -51,6 +52,70 @@ def test_marked_processes_end_and_others_stay(host):
         assert host.mark == MARK
     finally:
         os.kill(other, 9)
+
+
+class WithSudo(ThisMachine):
+    """This machine as seen by a login user who may do by sudo what `allowed` matches, a pattern of the shell."""
+
+    def __init__(self, folder, allowed):
+        super().__init__("this machine")
+        self.folder = folder
+        # What needs root is refused without it: the tests may run as root themselves.
+        (folder / "id").write_text("#!/bin/sh\necho ${AS_ROOT:-1000}\n")
+        (folder / "sudo").write_text(
+            f"""#!/bin/sh
+[ "$1" = -n ] && shift
+case "$*" in
+-l) echo "(root) NOPASSWD: {allowed}" ;;
+{allowed}) AS_ROOT=0 exec "$@" ;;
+*) echo "sudo: a password is required" >&2; exit 1 ;;
+esac
+"""
+        )
+        # A plain user sees no environment of root's processes.
+        (folder / "grep").write_text(
+            """#!/bin/sh
+case "$*" in */environ*) [ "$AS_ROOT" = 0 ] || exit 1 ;; esac
+exec /bin/grep "$@"
+"""
+        )
+        for each in folder.iterdir():
+            each.chmod(0o755)
+
+    def execute(self, command):
+        line = command.line.replace("PATH=", f"PATH={self.folder}:", 1)
+        ended = subprocess.run(["sh", "-c", line], check=False, capture_output=True, timeout=30)
+        return command.result(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_processes_of_root_end_too_if_sudo_is_allowed(host, tmp_path):
+    host.mark = MARK
+    of_root = start(host, "sleep 60")
+    try:
+        clean(WithSudo(tmp_path, "*"), MARK, ours=False)
+        assert not lives(of_root)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(of_root, 9)
+
+
+def test_a_host_is_not_known_to_be_clean_if_sudo_is_allowed_for_some_commands(tmp_path):
+    with pytest.raises(HostError, match="sudo"):
+        clean(WithSudo(tmp_path, "/usr/bin/fio*"), MARK, ours=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+def test_a_user_without_sudo_leaves_nothing_of_root(host, monkeypatch):
+    def as_nobody(command):
+        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", command.line]
+        ended = subprocess.run(argv, check=False, capture_output=True, timeout=30, cwd="/")
+        return command.result(ended.returncode, ended.stdout, ended.stderr)
+
+    monkeypatch.setattr(host, "execute", as_nobody)
+    host.mark = MARK
+    marked = start(host, "sleep 60")
+    clean(host, MARK, ours=False)
+    assert not lives(marked)
 
 
 def test_a_host_without_anything_marked_is_clean_at_once(host):
