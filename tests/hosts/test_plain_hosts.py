@@ -400,11 +400,30 @@ def test_the_fixture_of_another_plugin_is_left_alone(pytester):
     named.stdout.fnmatch_lines(["*HostUnreachable*db1.invalid*"])
 
 
+def test_ssm_may_be_the_way_to_instances_beside_hosts(pytester):
+    pytester.makepyfile("def test_it(): pass")
+    options = ["--cloudbench-hosts=ssh://a", "--cloudbench-access=ssm", "--cloudbench-cloud=aws"]
+    pytester.runpytest("-p", "no:cacheprovider", *options).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("folder", ["group_vars", "host_vars"])
+def test_variables_beside_an_inventory_are_refused_and_not_ignored(pytester, folder):
+    pytester.makepyfile("def test_it(): pass")
+    pytester.mkdir(folder)
+    pytester.makefile(".ini", hosts="[db]\ndb1\n")
+    pytester.makefile(".json", hosts='{"_meta": {"hostvars": {}}, "db": {"hosts": ["db1"]}}')
+    done = pytester.runpytest("-p", "no:cacheprovider", "--cloudbench-hosts=hosts.ini")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"*hosts.ini*{folder}*ansible-inventory*--list*"])
+    pytester.runpytest("-p", "no:cacheprovider", "--cloudbench-hosts=hosts.json").assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--cloudbench-hosts=db1"], "neither ssh://user@host"),
         (["--cloudbench-hosts=ssh://a,ssh://a"], "named twice"),
+        (["--cloudbench-hosts=ssh://a", "--cloudbench-access=ssm"], "of EC2 instances"),
         (
             [
                 "--cloudbench-hosts=ssh://a",

@@ -22,6 +22,7 @@ from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.markers import BadMarker, read_markers
 from pytest_cloudbench.resources.requested_existing import RequestedExisting
 from pytest_cloudbench.resources.volumes import Volume
+from pytest_cloudbench.workloads.target import reads_nothing
 
 DB = "i-0123456789abcdef0"
 RAW = "vol-0123456789abcdef0"
@@ -243,6 +244,7 @@ def test_the_consent_of_an_instance_is_for_its_local_disks(finder, proven, monke
     monkeypatch.setattr(devices, "find_instance_store", lambda host, count: [disk])
     ec2 = Ec2(finder, test_name="test")
     local = ec2.existing(DB).instance_store
+    assert local.never_written == local[0].never_written == ""
     with pytest.raises(NotOurs, match="instance store disk 1 of 1 was there before this run"):
         local.prove_writable()
     with pytest.raises(ExistingHardware, match="makes neither file systems nor stripes"):
@@ -251,6 +253,20 @@ def test_the_consent_of_an_instance_is_for_its_local_disks(finder, proven, monke
     local.prove_writable()
     assert proven == ["prove {}", "look into ['/dev/nvme2n1']"]
     assert ec2.existing_volume(RAW).may_be_overwritten is False
+
+
+def test_reads_of_its_raw_local_disks_say_that_they_may_not_be_written(finder, monkeypatch):
+    store = {"Disks": [{"Count": 1, "SizeInGB": 75, "Type": "ssd"}], "NvmeSupport": "required"}
+    finder.launched = replace(finder.launched, limits=limits(InstanceStorageInfo=store))
+    disk = BlockDevice("/dev/nvme2n1", Size(75 * 10**9), serial="AWS123")
+    monkeypatch.setattr(devices, "find_instance_store", lambda host, count: [disk])
+    local = Ec2(finder, test_name="test").existing(DB).instance_store
+    for target in (local, local[0]):
+        reason, [condition] = reads_nothing(target, reads=True)
+        assert reason == ""
+        assert "written" in condition
+        assert "initialised()" not in condition
+        assert reads_nothing(target, reads=False) == ("", ())
 
 
 def test_what_a_device_contains_is_named(monkeypatch):
