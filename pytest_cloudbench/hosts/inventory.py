@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 SSH_PORT = 22
@@ -88,6 +89,18 @@ def parse_url(text: str) -> InventoryHost:
     address = found["host"].strip("[]")
     name = found["host"] if port in (None, SSH_PORT) else f"{found['host']}:{port}"
     return InventoryHost(name, address, port, found["user"] or "")
+
+
+def read_inventory(path: Path) -> tuple[InventoryHost, ...]:
+    """Return the hosts of an inventory file. Raises BadInventory, OSError, and UnicodeDecodeError if it is no text."""
+    text = path.read_text(encoding="utf-8")
+    beside = [each for each in ("group_vars", "host_vars") if (path.parent / each).exists()]
+    if beside and path.suffix != ".json":  # what Ansible prints has them already
+        raise BadInventory(
+            f"{path}: the variables in {beside[0]} beside it are not read: write what `ansible-inventory --list` "
+            "prints to a .json file, and name that"
+        )
+    return parse_inventory(text, str(path))
 
 
 def parse_inventory(text: str, place: str) -> tuple[InventoryHost, ...]:
