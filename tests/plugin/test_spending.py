@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.fixtures import planned_session, spending
+from pytest_cloudbench.fixtures import fixtures, planned_session, spending
 from pytest_cloudbench.fixtures.planned_session import PlannedTest, SessionPlan
 from pytest_cloudbench.fixtures.spending import Budget, PlanRefused
 from pytest_cloudbench.options import parse_max_cost
@@ -30,6 +30,15 @@ def test_a_plan_is_refused_with_workers(pytester):
     result = pytester.runpytest_subprocess("--cloudbench-plan", "-n", "2", "-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*-n 0*"])
+
+
+def test_a_plan_of_tests_on_hosts_starts_no_region(pytester, monkeypatch):
+    monkeypatch.delattr(fixtures, "open_access")
+    pytester.makepyfile("def test_one(host): pass\ndef test_two(host_pair): pass\ndef test_three(): pass")
+    options = ("-p", "no:cacheprovider", "--cloudbench-plan", "--cloudbench-hosts=ssh://a.invalid,ssh://b.invalid")
+    result = pytester.runpytest(*options)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*cloudbench plan*", "2 tests on hosts*nothing*"])
 
 
 def planned(*charges, seconds=3_600.0):
