@@ -121,7 +121,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cloudbench.fixtures import upcoming
 
         upcoming.configure(config)
-    if option_given(config, "keep-failed"):
+    if option_given(config, "keep-failed", "replay"):
         from pytest_cloudbench.fixtures import keep_failed
 
         keep_failed.configure(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -464,16 +465,10 @@ class Ec2:
 
     def close(self) -> None:
         """Close the connections and remove what this test created."""
-        if self._instances or self._created or self._groups:
-            with self._preparation.step("tear down"):
-                leave_shared_hardware(self._instances, list(self._volumes.values()))
-                self._release()
+        close_factories([self])
 
     def _release(self) -> None:
-        shared = [each for each in self._instances if each.launched.shared]
-        for instance in self._instances:
-            if instance not in shared:
-                instance.close()
+        held = list(self._instances)
         instances = [left_instance(each) for each in self._instances if not each.launched.existing]
         volumes = [left_volume(each, self._volumes.get(each.id)) for each in self._created]
         snapshots = [snapshot for instance in self._instances for snapshot in instance.snapshots]
@@ -482,19 +477,19 @@ class Ec2:
         self._created.clear()
         self._volumes.clear()
         self._groups.clear()
-        try:
-            self._provider.release(made)
-        finally:
-            for instance in shared:  # their connections were needed to clean them
-                instance.close()
+        with contextlib.ExitStack() as stack:  # whatever fails, the rest is closed and released
+            for instance in held:
+                if instance.launched.shared:  # its connection is needed to clean it
+                    stack.callback(instance.close)
+            stack.callback(self._provider.release, made)
+            for instance in reversed(held):
+                if not instance.launched.shared:
+                    stack.callback(instance.close)
 
     def begin_test(self) -> None:
         """Begin another test with the same objects: look at the instances again and report them to it."""
         for instance in self._instances:
-            instance.look()
-            for volume in instance.volumes:
-                later = volume.created.earlier_tests + 1
-                volume.created = replace(volume.created, earlier_tests=later)
+            instance.begin_test()
             self._preparation.launched(instance, self._provider)
 
     def _add(self, launched: LaunchedInstance) -> Instance:
@@ -504,6 +499,20 @@ class Ec2:
         self._instances.append(instance)
         self._preparation.launched(instance, self._provider)
         return instance
+
+
+def close_factories(factories: Sequence[Ec2]) -> None:
+    """Close the factories of one test, in this order, once all its hardware is left as the next test may have it."""
+    used = [each for each in factories if each._instances or each._created or each._groups]
+    if not used:
+        return
+    with used[0]._preparation.step("tear down"), contextlib.ExitStack() as stack:
+        for factory in reversed(used):
+            stack.callback(factory._release)
+        leave_shared_hardware(
+            [instance for each in used for instance in each._instances],
+            [volume for each in used for volume in each._volumes.values()],
+        )
 
 
 def _bad_volume(problem: str) -> BadMarker:

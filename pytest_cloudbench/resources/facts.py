@@ -214,7 +214,7 @@ class LaunchedInstance:
 class CreatedVolume:
     """A volume of a test. `attachment` is None while it is free, `snapshot_id` is None if it was created empty.
 
-    existing: it was there before the run, which neither changes nor removes it. shared, earlier_tests, unusable: as of
+    existing: it was there before the run, which neither changes nor removes it. shared, earlier_tests: as of
     `LaunchedInstance`. initialisation: how an earlier test initialised it.
     """
 
@@ -230,7 +230,6 @@ class CreatedVolume:
     shared: str = ""
     earlier_tests: int = 0
     initialisation: Initialisation | None = None
-    unusable: str = ""
 
     @property
     def storage_credits(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -203,7 +204,7 @@ class Instance:
         from pytest_cloudbench.resources.errors import CloudError
 
         with contextlib.suppress(CloudError):
-            self._launched = self._provider.refresh(self._launched)
+            self.look()
         return self._launched.machine_limits
 
     @property
@@ -327,8 +328,16 @@ class Instance:
 
     def look(self) -> LaunchedInstance:
         """Return the instance as the API describes it now."""
-        self._launched = self._provider.refresh(self._launched)
+        now, tests = self._provider.refresh(self._launched), self._launched.earlier_tests
+        self._launched = replace(now, earlier_tests=max(now.earlier_tests, tests))
         return self._launched
+
+    def begin_test(self) -> None:
+        """Count one more test on it and its volumes, whose objects pass from test to test, and look at it again."""
+        self._launched = replace(self._launched, earlier_tests=self._launched.earlier_tests + 1)
+        self.look()
+        for each in self.volumes:
+            each.created = replace(each.created, earlier_tests=each.created.earlier_tests + 1)
 
     def look_at_launch(self) -> datetime | None:
         """Return the time of its last start, by the API; None if that does not answer. Raises NotRunning if it is down.
@@ -384,16 +393,16 @@ class Instance:
         """Close the connection to the host; the provider removes the instance."""
         self._forget_ahead()
         if self._host is not None:
-            self._remove_folders()
+            if self._launched.existing:  # others end with the instance, or when their test leaves it
+                self.remove_folders()
+            self._directories.clear()
             self._host.close()
             self._host = None
 
-    def _remove_folders(self) -> None:
-        """Remove the folders of loads, unless the provider removes the whole instance."""
-        if self._launched.existing:
-            for each in self._directories.values():
-                each.remove()
-        self._directories.clear()
+    def remove_folders(self) -> None:
+        """Remove the folders of loads in its directories."""
+        while self._directories:
+            self._directories.popitem()[1].remove()
 
     def _forget_ahead(self) -> None:
         """Close what `connect_ahead` opens, if nothing has used it."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench.hosts.errors import HostError
-from pytest_cloudbench.resources.errors import CloudError, NotOffered
+from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import CreatedVolume, Launch, LaunchedInstance, Resource
 from pytest_cloudbench.resources.provider import InterceptedProvider
 
@@ -24,6 +24,7 @@ T = TypeVar("T")
 CREATING = frozenset(
     ("attach", "attach_all", "create_placement_group", "create_volumes", "launch", "launch_many")
 )
+_ATTACHING = ("attach", "attach_all")
 _CHANGING = {
     "detach": "it was detached",
     "modify_volume": "it was modified",
@@ -32,7 +33,6 @@ _CHANGING = {
     "stop": "it was stopped",
 }
 """Calls after which hardware is not what the next test asks for, and why."""
-_REFUSED_IN_REPEATS = ("detach", "modify_volume")
 
 
 def unnamed(launch: Launch) -> Launch:
@@ -41,21 +41,19 @@ def unnamed(launch: Launch) -> Launch:
 
 
 @dataclass
-class _Made:
+class Made:
     """One creating call and its answer. ``on``: the ids of what it was given. ``taken``: the present test has it."""
 
     name: str
     needs: Any
     on: frozenset[str]
     answer: Any
+    by: InterceptedProvider
     taken: bool = True
 
     @property
     def ids(self) -> set[str]:
-        return {each.id for each in _each(self.answer)}
-
-    def words(self) -> str:
-        return f"{self.name} {_words(self.needs)}"
+        return {each.id for each in each_of(self.answer)}
 
 
 @dataclass
@@ -63,63 +61,64 @@ class _Use:
     """What is known of one shared resource beside its facts: how many tests used it, and what they left."""
 
     resource: Resource
+    by: SharedHardware
     tests: int = 0
     initialisation: Initialisation | None = None
     store_initialised: tuple[Initialisation | None, ...] = ()
     unusable: str = ""
 
 
+@dataclass
+class Stock:
+    """What the tests of a session share, for any scope. So what a test does to it counts, whichever way it asks."""
+
+    made: list[Made] = field(default_factory=list)
+    uses: dict[str, _Use] = field(default_factory=dict)
+
+
 class SharedHardware(InterceptedProvider):
-    """A provider whose hardware the tests of a scope share, or the repeats of one test.
+    """A provider whose hardware the tests of one ``scope`` share.
 
     Calls that create something are answered by what an earlier test created for the same needs and does not use now.
     ``turn`` begins a test. A recording lies above it and records these answers, so each test replays by itself.
 
-    Repeats (``scope`` is empty) must ask for the same in the same order, and keep everything until the last of them.
-    The tests of a ``scope`` may ask for anything: what none of them can use any more is removed, and ``tell`` receives
-    a sentence. Without ``volumes`` they share instances only. `end` removes the rest. Objects that live as long as the
-    scope have a single turn, the last one; `next_test` counts their tests.
+    ``shares`` are the creating calls whose answers are shared; the others create for the present test. What none of the
+    tests can use any more is removed, and ``tell`` receives a sentence. `end` removes the rest. A test may use hardware
+    of several scopes, which have one ``stock``.
     """
 
     def __init__(
-        self, scope: str = "", *, volumes: bool = True, tell: Callable[[str], None] = lambda sentence: None
+        self,
+        scope: str,
+        stock: Stock | None = None,
+        *,
+        shares: frozenset[str] = CREATING,
+        tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self._scope = scope
-        self._volumes = volumes
+        self.scope = scope
+        self._stock = stock or Stock()
+        self._uses = self._stock.uses
+        self._shares = shares
         self._tell = tell
-        self._made: list[_Made] = []
-        self._uses: dict[str, _Use] = {}
         self._mark = f"CLOUDBENCH_TEST={uuid.uuid4().hex}"
         self._hosts: dict[str, Host] = {}
         self._noted: set[str] = set()
         self._provider: Provider
-        self._last = False
 
-    def turn(self, provider: Provider, *, last: bool = False) -> SharedHardware:
-        """Begin a test, whose calls reach ``provider``. ``last``: nobody has the hardware after it, so it is removed.
-
-        A ``provider`` that ``has_own_hardware`` for this repeat, such as its record, creates all.
-        """
-        self._provider, self._last = provider, last
-        for made in self._made:
+    def turn(self, provider: Provider) -> SharedHardware:
+        """Begin a test, whose calls reach ``provider``."""
+        self._provider = provider
+        for made in self._made_by_it():
             made.taken = False
-        if getattr(provider, "has_own_hardware", False):
-            self._made.clear()
-            self._uses.clear()
         self.label, self.region = provider.label, provider.region
         self.endpoint, self.run_id = provider.endpoint, provider.run_id
         return self
-
-    def next_test(self) -> None:
-        """Count one more test on everything: objects of a longer life than a test pass from test to test."""
-        for use in self._uses.values():
-            use.tests += 1
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
         """Return the instance as a host; each test opens a new connection."""
         host = self._provider.host(instance, connect_timeout_s=connect_timeout_s)
         use = self._uses.get(instance.id)
-        if not self._scope or self._last or use is None:
+        if use is None:
             return host
         host.mark = self._mark
         try:
@@ -141,36 +140,40 @@ class SharedHardware(InterceptedProvider):
     def release(self, resources: Iterable[Resource]) -> None:
         """Take hardware back from a test, with what the facts say of it, and remove what nobody shares."""
         given = list(resources)
-        if self._last or not self._scope:
-            self._uses |= {each.id: _Use(each) for each in given if each.id not in self._uses}
-            if self._last:
-                self.end()
-            return
-        shared = {each.id for each in given} & self._uses.keys()
+        shared = {each.id for each in given if self._is_its_own(each.id)}
         for each in given:
             if each.id in shared:
                 self._take_back(self._uses[each.id], each)
         self._hosts.clear()
-        for made in self._made:
+        for made in self._made_by_it():
             made.taken = made.taken and not made.ids <= shared
         if others := [each for each in given if each.id not in shared]:
             self._provider.release(others)
         self._remove_unusable()
 
     def end(self) -> None:
-        """Remove all that is left, at the end of the scope or of the last repeat; later tests create it again."""
-        self._made.clear()
-        uses, self._uses = self._uses, {}
-        if uses:
-            self._remove([use.resource for use in uses.values()])
+        """Remove all that is left, at the end of the scope; later tests create it again."""
+        for made in self._made_by_it():
+            self._stock.made.remove(made)
+        if left := [each for each in self._uses if self._is_its_own(each)]:
+            self._remove([self._uses.pop(each).resource for each in left])
+
+    def _made_by_it(self) -> list[Made]:
+        return [made for made in self._stock.made if made.by is self]
+
+    def _is_its_own(self, resource_id: str) -> bool:
+        """Return True for what the tests of this scope share."""
+        use = self._uses.get(resource_id)
+        return use is not None and use.by is self
 
     def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         given = [*args, *kwargs.values()]
-        if name in _CHANGING:
-            self._changed(name, given)
+        for each in ids_in(given[:1]) if name in _CHANGING else ():
+            if each in self._uses:
+                self._uses[each].unusable = _CHANGING[name]
         call = partial(getattr(self._provider, name), *args, **kwargs)
-        if name in CREATING and self._is_shared(name, given):
-            return self._created(name, _bare([args, _named(kwargs)]), frozenset(_ids(given)), call)
+        if self._is_shared(name, given):
+            return self._created(name, needs_of(args, kwargs), frozenset(ids_in(given)), call)
         answer = self._known(call())
         if name == "keep":
             self._forget({each.id for each in answer})
@@ -178,96 +181,65 @@ class SharedHardware(InterceptedProvider):
 
     def _forget(self, kept: set[str]) -> None:
         """Give instances that stay after a failed test, and what was made for them, to no other test."""
-        for made in [each for each in self._made if kept & (each.ids | each.on)]:
-            self._made.remove(made)
+        for made in [each for each in self._stock.made if kept & (each.ids | each.on)]:
+            self._stock.made.remove(made)
             for each in made.ids:
                 self._uses.pop(each, None)
 
-    def _changed(self, name: str, given: Sequence[Any]) -> None:
-        if not self._scope:
-            if name in _REFUSED_IN_REPEATS:
-                raise NotOffered(
-                    f"{name} changes the hardware that all repeats of this test use: write on='fresh' in its marker "
-                    "cloudbench_repeats"
-                )
-            return
-        for resource_id in _ids(given[:1]):
-            if resource_id in self._uses:
-                self._uses[resource_id].unusable = _CHANGING[name]
-
     def _is_shared(self, name: str, given: Sequence[Any]) -> bool:
-        """Return False for volumes that belong to one test, and for volumes that this pool did not create."""
-        if name == "create_volumes":
-            return self._volumes
-        if name in ("attach", "attach_all"):
-            return not self._scope or all(each in self._uses for each in _ids(given[:1]))
-        return True
+        """Return True for a call that creates shared hardware: a test's own volumes are also attached by it alone."""
+        of_its_own = name not in _ATTACHING or all(self._is_its_own(each) for each in ids_in(given[:1]))
+        return name in self._shares and of_its_own
 
     def _created(self, name: str, needs: Any, on: frozenset[str], call: Callable[[], Any]) -> Any:
         made = self._again(name, needs)
         if made is None:
             try:
-                made = _Made(name, needs, on, call())
+                made = Made(name, needs, on, call(), self)
             except BaseException:
                 for each in on & self._uses.keys():  # it is unknown how far it came
                     if isinstance(self._uses[each].resource, CreatedVolume):
                         self._uses[each].unusable = f"{name} failed"
                 raise
-            self._made.append(made)
+            self._stock.made.append(made)
         made.taken = True
-        for each in _each(made.answer):
-            self._uses.setdefault(each.id, _Use(each)).resource = each
+        for each in each_of(made.answer):
+            self._uses.setdefault(each.id, _Use(each, self)).resource = each
         return self._known(made.answer)
 
-    def _again(self, name: str, needs: Any) -> _Made | None:
+    def _again(self, name: str, needs: Any) -> Made | None:
         """Return what was made for the same needs, as it is now; None if there is none to have."""
-        for made in [each for each in self._made if not each.taken]:
-            if (made.name, made.needs) == (name, needs):
-                if self._refreshed(made):
-                    return made
-            elif not self._scope:
-                raise NotOffered(
-                    f"this repeat asks for other hardware than the first one ({name} {_words(needs)}, not "
-                    f"{made.words()}): write on='fresh' in its marker cloudbench_repeats"
-                )
+        for made in self._made_by_it():
+            if not made.taken and (made.name, made.needs) == (name, needs) and self._refreshed(made):
+                return made
         return None
 
-    def _refreshed(self, made: _Made) -> bool:
+    def _refreshed(self, made: Made) -> bool:
         """Look at its instances again; return False if one of them does not run any more."""
-        # A stop and start within a test may have changed their addresses.
         try:
-            now = [
-                self._provider.refresh(each) if isinstance(each, LaunchedInstance) else each
-                for each in _each(made.answer)
-            ]
+            refresh(made, self._provider)
         except CloudError as error:
-            if not self._scope:
-                raise
             self._lose(made, str(error))
             return False
-        made.answer = tuple(now) if isinstance(made.answer, tuple) else now[0]
-        if self._scope:
-            for each in now:
-                if isinstance(each, LaunchedInstance) and each.state != "running":
-                    self._lose(made, f"it is {each.state!r}")
-                    return False
+        for each in each_of(made.answer):
+            if isinstance(each, LaunchedInstance) and each.state != "running":
+                self._lose(made, f"it is {each.state!r}")
+                return False
         return True
 
-    def _lose(self, made: _Made, why: str) -> None:
+    def _lose(self, made: Made, why: str) -> None:
         for each in made.ids & self._uses.keys():
             self._uses[each].unusable = why
         self._remove_unusable()
 
     def _known(self, answer: T) -> T:
         """Return an answer with what is known of shared hardware in it."""
-        if not self._scope:
-            return answer
         if isinstance(answer, tuple):
             return tuple(map(self._known, answer))  # type: ignore[return-value]
         use = self._uses.get(getattr(answer, "id", ""))
         if use is None:
             return answer
-        shared = "" if self._last else self._scope
+        shared = use.by.scope
         if isinstance(answer, LaunchedInstance):
             store = use.store_initialised
             return replace(answer, shared=shared, earlier_tests=use.tests, store_initialised=store)
@@ -278,13 +250,12 @@ class SharedHardware(InterceptedProvider):
 
     def _take_back(self, use: _Use, left: Resource) -> None:
         use.tests += 1
-        use.unusable = use.unusable or getattr(left, "unusable", "")
+        use.resource = left
         if isinstance(left, CreatedVolume):
             use.initialisation = left.initialisation
         if isinstance(left, LaunchedInstance):
             use.store_initialised = left.store_initialised
-            if not use.unusable:
-                use.unusable = self._cleaned(left)
+            use.unusable = use.unusable or left.unusable or self._cleaned(left)
 
     def _cleaned(self, instance: LaunchedInstance) -> str:
         """End what the test started there and remove its files. Return why that was not possible, or ""."""
@@ -305,16 +276,17 @@ class SharedHardware(InterceptedProvider):
 
     def _remove_unusable(self) -> None:
         """Remove what no test can have any more, with all that was made for it or together with it."""
-        taken = {each for made in self._made if made.taken for each in made.ids}
+        stock = self._stock.made
+        taken = {each for made in stock if made.taken for each in made.ids}
         lost = {each for each, use in self._uses.items() if use.unusable} - taken
         if not lost:
             return
         for each in lost:
             use = self._uses[each]
             self._tell(f"{use.resource} is not used by another test: {use.unusable}")
-        while gone := [made for made in self._made if not made.taken and lost & (made.ids | made.on)]:
+        while gone := [made for made in stock if not made.taken and lost & (made.ids | made.on)]:
             for made in gone:
-                self._made.remove(made)
+                stock.remove(made)
                 lost |= made.ids
         self._remove([self._uses.pop(each).resource for each in lost if each in self._uses])
 
@@ -322,24 +294,37 @@ class SharedHardware(InterceptedProvider):
         """Remove resources. Volumes leave instances that stay first: an attached one cannot be removed."""
         ending = {each.id for each in resources}
         for each in resources:
-            attachment = each.attachment if isinstance(each, CreatedVolume) and self._scope else None
-            if isinstance(each, CreatedVolume) and attachment and attachment.instance_id not in ending:
-                with suppress(
-                    CloudError
-                ):  # it may be free already; the end of the session reports what stays
+            if not isinstance(each, CreatedVolume) or each.attachment is None:
+                continue
+            if each.attachment.instance_id not in ending:
+                with suppress(CloudError):  # may be free already; the end of the session reports what stays
                     self._provider.detach(each)
         self._provider.release(resources)
 
 
-def _each(answer: Any) -> tuple[Any, ...]:
+def refresh(made: Made, provider: Provider) -> None:
+    """Look at the instances of an answer again: a stop and start within a test may have changed their addresses."""
+    now = tuple(
+        provider.refresh(each) if isinstance(each, LaunchedInstance) else each
+        for each in each_of(made.answer)
+    )
+    made.answer = now if isinstance(made.answer, tuple) else now[0]
+
+
+def needs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Return what a creating call asks for, equal for equal needs."""
+    return _bare([args, _named(kwargs)])
+
+
+def each_of(answer: Any) -> tuple[Any, ...]:
     return answer if isinstance(answer, tuple) else (answer,)
 
 
-def _ids(given: Any) -> Iterable[str]:
+def ids_in(given: Any) -> Iterable[str]:
     """Yield the ids of all resources in the arguments of a call."""
     for each in given:
         if isinstance(each, list | tuple):
-            yield from _ids(each)
+            yield from ids_in(each)
         elif isinstance(each, Resource):
             yield each.id
 
@@ -360,12 +345,3 @@ def _bare(value: Any) -> Any:
     if isinstance(value, Launch):
         return unnamed(value)
     return value.id if isinstance(value, Resource) else value
-
-
-def _words(needs: Any) -> str:
-    """Return the positional arguments of a call in words."""
-    return ", ".join(
-        each.type if isinstance(each, Launch) else str(each)
-        for arg in needs[0]
-        for each in (arg if isinstance(arg, tuple) else [arg])
-    )

@@ -67,8 +67,10 @@ def _empty(instance: Instance) -> None:
 
     if instance.is_stopped:
         return  # every mount has ended, and no later test has it
+    instance.remove_folders()
     store = instance.known_store
-    disks: list[Disk] = [*instance.volumes, *(store.disks if store is not None else ())]
+    attached: list[Disk] = [*instance.volumes, *(store.disks if store is not None else ())]
+    disks = [each for each in attached if not each.existing]
     free(disks)
     used = [device for disk in disks if (device := disk.known_device) is not None]
     if used:

@@ -8,7 +8,7 @@ import pytest
 from pytest_cloudbench import gp3
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.resources.ec2 import Ec2
+from pytest_cloudbench.resources.ec2 import Ec2, close_factories
 from pytest_cloudbench.resources.errors import NotOffered
 from pytest_cloudbench.resources.facts import (
     Attachment,
@@ -19,7 +19,7 @@ from pytest_cloudbench.resources.facts import (
     TeardownReport,
 )
 from pytest_cloudbench.resources.provider import Provider
-from pytest_cloudbench.resources.shared_hardware import SharedHardware
+from pytest_cloudbench.resources.shared_hardware import CREATING, SharedHardware, Stock
 
 
 class Cloud(Provider):
@@ -95,7 +95,7 @@ def test_a_factory_releases_only_what_is_not_kept(cloud):
 
 
 def test_a_pool_gives_kept_hardware_to_no_other_test_and_does_not_remove_it(cloud):
-    pool = SharedHardware("session", volumes=False)
+    pool = SharedHardware("session", shares=CREATING - {"create_volumes"})
     shared = Ec2(pool.turn(cloud), test_name="test_bad")
     instance = shared.launch("m5.large")
     own = Ec2(cloud, test_name="test_bad")
@@ -107,6 +107,22 @@ def test_a_pool_gives_kept_hardware_to_no_other_test_and_does_not_remove_it(clou
     again = Ec2(pool.turn(cloud), test_name="test_next").launch("m5.large")
     assert again.id != instance.id
     pool.end()
+    assert cloud.there == {instance.id, volume.id}
+    assert cloud.detached == []
+
+
+def test_the_volume_of_a_module_stays_on_a_kept_instance_of_the_session(cloud):
+    stock = Stock()
+    session, module = SharedHardware("session", stock), SharedHardware("module", stock)
+    wide = Ec2(session.turn(cloud), test_name="test_bad")
+    narrow = Ec2(module.turn(cloud), test_name="test_bad")
+    instance = wide.launch("m5.large")
+    volume = narrow.create_volume(gp3(size_gib=1), instance)
+    wide.keep()
+    narrow.leave_volumes_of([instance])
+    close_factories([narrow, wide])
+    module.end()
+    session.end()
     assert cloud.there == {instance.id, volume.id}
     assert cloud.detached == []
 

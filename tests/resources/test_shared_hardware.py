@@ -1,6 +1,7 @@
 """The pool of hardware that tests share: who gets what again, and what is removed."""
 
 import dataclasses
+import itertools
 from collections import Counter
 
 import pytest
@@ -23,7 +24,7 @@ from pytest_cloudbench.resources.facts import (
     TeardownReport,
 )
 from pytest_cloudbench.resources.provider import Provider
-from pytest_cloudbench.resources.shared_hardware import SharedHardware
+from pytest_cloudbench.resources.shared_hardware import CREATING, SharedHardware, Stock
 
 
 class Cloud(Provider):
@@ -33,6 +34,7 @@ class Cloud(Provider):
 
     def __init__(self):
         self.launched, self.there, self.states, self.detached = [], set(), {}, []
+        self.numbers = itertools.count()
         self.unreachable = False
         self.unclean = False
         self.commands = []
@@ -76,10 +78,8 @@ class Cloud(Provider):
 
     def create_volumes(self, specs, zone=None, *, instance, name="", snapshot=None):
         made = [
-            CreatedVolume(
-                f"vol-{len(self.there)}-{number}", spec, "a", Size.from_gib(spec.size_gib), "available"
-            )
-            for number, spec in enumerate(specs)
+            CreatedVolume(f"vol-{next(self.numbers)}", spec, "a", Size.from_gib(spec.size_gib), "available")
+            for spec in specs
         ]
         self.there |= {each.id for each in made}
         return tuple(made)
@@ -197,7 +197,7 @@ def test_volumes_are_shared_with_how_they_were_initialised(cloud, pool):
 
 
 def test_without_volumes_each_test_creates_its_own(cloud):
-    pool = SharedHardware("session", volumes=False).turn(cloud)
+    pool = SharedHardware("session", shares=CREATING - {"create_volumes"}).turn(cloud)
     instance = launch(pool)
     first = volume_on(pool, instance)
     pool.release([instance, first])
@@ -323,14 +323,70 @@ def test_volumes_whose_attachment_failed_are_removed(cloud, pool):
     assert cloud.there == {instance.id}
 
 
-def test_objects_that_pass_from_test_to_test_are_counted_and_removed_with_their_factory(cloud):
-    pool = SharedHardware("module").turn(cloud, last=True)
-    first = launch(pool)
-    pool.next_test()
-    assert pool.refresh(first).earlier_tests == 1
-    assert pool.refresh(first).shared == ""
-    pool.release([first])
+@pytest.fixture
+def scopes(cloud, told):
+    """Begin a test: return what it has of its session, of its module and for itself alone."""
+    stock = Stock()
+    pools = [
+        SharedHardware("session", stock, tell=told.append),
+        SharedHardware("module", stock, tell=told.append),
+        SharedHardware("function", stock, shares=frozenset(), tell=told.append),
+    ]
+    return lambda: [pool.turn(cloud) for pool in pools]
+
+
+@pytest.mark.parametrize("asked_of", ["session", "module", "function"])
+@pytest.mark.parametrize("change", ["modify_volume", "detach"])
+def test_a_volume_that_is_changed_by_way_of_its_instance_is_for_no_other_test(
+    scopes, cloud, told, asked_of, change
+):
+    pools = session, module, own = scopes()
+    instance = launch(session)
+    volume = volume_on(module, instance)
+    changer = next(pool for pool in pools if pool.scope == asked_of)
+    now = getattr(changer, change)(volume, *([gp3(size_gib=2)] if change == "modify_volume" else []))
+    assert now.shared == "module"
+    for pool, has in ((own, []), (module, [now]), (session, [instance])):
+        pool.release(has)
+    assert cloud.there == {instance.id}
+    assert len(told) == 1
+    session, module, own = scopes()
+    assert launch(session).id == instance.id
+    assert volume_on(module, instance).id != volume.id
+
+
+def test_an_instance_of_the_session_that_is_lost_takes_the_volumes_of_a_module_with_it(scopes, cloud):
+    session, module, own = scopes()
+    instance = launch(session)
+    volume = volume_on(module, instance)
+    session.stop(instance)
+    for pool, has in ((own, []), (module, [volume]), (session, [instance])):
+        pool.release(has)
+    assert (cloud.there, cloud.detached) == (set(), [])
+
+
+def test_a_test_has_its_own_hardware_and_volumes_beside_shared_ones(scopes, cloud):
+    session, _, own = scopes()
+    shared, alone = launch(session), launch(own)
+    volume = volume_on(own, shared)
+    assert (alone.shared, volume.shared, own.refresh(shared).shared) == ("", "", "session")
+    own.release([alone, volume])
+    session.release([shared])
+    assert cloud.there == {shared.id}
+    session.end()
     assert cloud.there == set()
+
+
+def test_the_end_of_a_scope_leaves_the_hardware_of_a_wider_one(scopes, cloud):
+    session, module, _ = scopes()
+    instance = launch(session)
+    volume = volume_on(module, instance)
+    module.release([volume])
+    session.release([instance])
+    module.end()
+    assert (cloud.there, cloud.detached) == ({instance.id}, [volume.id])
+    session, module, _ = scopes()
+    assert launch(session).earlier_tests == 1
 
 
 @given(st.lists(st.lists(st.sampled_from(["a.large", "b.large"]), max_size=4), max_size=8))

@@ -1,0 +1,90 @@
+"""Hardware that the repeats of one test use in turn: the first creates it, the others get it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pytest_cloudbench.resources.errors import NotOffered
+from pytest_cloudbench.resources.facts import Launch, LaunchedInstance, Resource
+from pytest_cloudbench.resources.provider import InterceptedProvider
+from pytest_cloudbench.resources.shared_hardware import CREATING, Made, each_of, needs_of, refresh
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.hosts.host import Host
+    from pytest_cloudbench.resources.provider import Provider
+
+_REFUSED = ("detach", "modify_volume")
+_FRESH = "write on='fresh' in its marker cloudbench_repeats"
+
+
+class RepeatedHardware(InterceptedProvider):
+    """A provider whose hardware the repeats of one test share. They must ask for the same in the same order.
+
+    ``turn`` begins a repeat. A recording lies above it and records its answers, so each repeat replays by itself.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[Made] = []
+        self._created: dict[str, Resource] = {}
+        self._provider: Provider
+        self._last = False
+
+    def turn(self, provider: Provider, *, last: bool) -> RepeatedHardware:
+        """Begin a repeat, whose calls reach ``provider``. After the ``last`` one everything is removed.
+
+        A ``provider`` that ``has_own_hardware`` for this repeat, such as its record, creates all.
+        """
+        self._provider, self._last = provider, last
+        for made in self._made:
+            made.taken = False
+        if getattr(provider, "has_own_hardware", False):
+            self._forget()
+        self.label, self.region = provider.label, provider.region
+        self.endpoint, self.run_id = provider.endpoint, provider.run_id
+        return self
+
+    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
+        """Return the instance as a host."""
+        return self._provider.host(instance, connect_timeout_s=connect_timeout_s)
+
+    def release(self, resources: Iterable[Resource]) -> None:
+        """Keep what a repeat created for the next one; remove everything after the last."""
+        self._created |= {each.id: each for each in resources}
+        if self._last and (created := list(self._created.values())):
+            self._forget()
+            self._provider.release(created)
+
+    def _forget(self) -> None:
+        self._made.clear()
+        self._created.clear()
+
+    def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        if name in _REFUSED:
+            raise NotOffered(f"{name} changes the hardware that all repeats of this test use: {_FRESH}")
+        if name not in CREATING:
+            return getattr(self._provider, name)(*args, **kwargs)
+        needs = needs_of(args, kwargs)
+        made = next((each for each in self._made if not each.taken), None)
+        if made is None:
+            made = Made(name, needs, frozenset(), getattr(self._provider, name)(*args, **kwargs), self)
+            self._made.append(made)
+        elif (made.name, made.needs) != (name, needs):
+            raise NotOffered(
+                f"this repeat asks for other hardware than the first one ({name} {_words(needs)}, not {made.name} "
+                f"{_words(made.needs)}): {_FRESH}"
+            )
+        else:
+            refresh(made, self._provider)
+            made.taken = True
+        self._created |= {each.id: each for each in each_of(made.answer)}
+        return made.answer
+
+
+def _words(needs: Any) -> str:
+    """Return the positional arguments of a call in words."""
+    return ", ".join(
+        each.type if isinstance(each, Launch) else str(each)
+        for arg in needs[0]
+        for each in (arg if isinstance(arg, tuple) else [arg])
+    )
