@@ -35,7 +35,12 @@ def test_a_plan_is_refused_with_workers(pytester):
 def test_a_plan_of_tests_on_hosts_starts_no_region(pytester, monkeypatch):
     monkeypatch.delattr(fixtures, "open_access")
     pytester.makepyfile("def test_one(host): pass\ndef test_two(host_pair): pass\ndef test_three(): pass")
-    options = ("-p", "no:cacheprovider", "--cloudbench-plan", "--cloudbench-hosts=ssh://a.invalid,ssh://b.invalid")
+    options = (
+        "-p",
+        "no:cacheprovider",
+        "--cloudbench-plan",
+        "--cloudbench-hosts=ssh://a.invalid,ssh://b.invalid",
+    )
     result = pytester.runpytest(*options)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["*cloudbench plan*", "2 tests on hosts*nothing*"])
