@@ -193,9 +193,9 @@ class Judged:
         return ()
 
     def _of_part(self, part: _R) -> _R:
-        """Return a part of this run as one whose verdicts are reported as those of the whole."""
-        callbacks = {name: getattr(self, name) for name in ("on_verdict", "on_comparison")}
-        return replace(part, **callbacks)  # type: ignore[type-var]
+        """Return a part of this run as one whose verdicts are drawn and reported as those of the whole."""
+        of_whole = {name: getattr(self, name) for name in ("credits_unsure", "on_verdict", "on_comparison")}
+        return replace(part, **of_whole)  # type: ignore[type-var]
 
     def _reported(self, verdict: Verdict) -> Verdict:
         if len(parts := self._named_parts()) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
@@ -290,7 +289,7 @@ class NetworkMeasurement(Judged):
     def _direction(self, *, reverse: bool) -> NetworkMeasurement | None:
         for each in self.directions or (self,):
             if each.reverse == reverse:
-                return dataclasses.replace(each, on_verdict=self.on_verdict, on_comparison=self.on_comparison)
+                return self._of_part(each)
         return None
 
     def _observed(self) -> Any:

@@ -49,6 +49,11 @@ def test_the_sum_is_judged_against_the_sum_of_the_limits():
     assert run.capped_by(ceiling)
 
 
+def test_unsure_credits_of_a_fleet_are_those_of_each_host():
+    run = dataclasses.replace(fleet_run(100, 100), credits_unsure="EBS burst credits may not be full")
+    assert [each.credits_unsure for each in run.hosts.values()] == [run.credits_unsure] * 2
+
+
 def test_the_slowest_is_named_with_its_share_and_its_reason():
     run = fleet_run(3_000, 1_200, 3_000, 3_000)
     verdict = run.reaches("12,000 IOPS")

@@ -93,10 +93,12 @@ def test_every_verdict_is_reported() -> None:
 def test_each_direction_of_a_bidirectional_run_is_judged() -> None:
     told: list[Verdict] = []
     one, other = _measurement(4.0), _measurement(3.0, reverse=True)
-    both = _measurement(7.0, directions=(one, other), on_verdict=told.append)
+    unsure = "network burst credits may not be full"
+    both = _measurement(7.0, directions=(one, other), on_verdict=told.append, credits_unsure=unsure)
     assert both.bidirectional
     assert both.forward is not None
     assert both.backward is not None
+    assert both.forward.credits_unsure == both.backward.credits_unsure == unsure
     assert both.forward.reaches("4 Gbit/s")
     assert both.backward.reaches("3 Gbit/s")
     assert len(told) == 2
