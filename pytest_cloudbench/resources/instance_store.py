@@ -32,6 +32,12 @@ _NEVER_WRITTEN = (
 )
 
 
+_MAYBE_UNWRITTEN = (
+    "it is unknown whether the blocks were ever written, and a disk answers reads of unwritten blocks without reading "
+    "its flash"
+)
+
+
 class NoInstanceStore(LookupError):
     """The instance type has no local NVMe disks."""
 
@@ -202,7 +208,15 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def never_written(self) -> str:
-        return "" if self.initialisation is not None else _NEVER_WRITTEN
+        if self.initialisation is not None or self.instance.launched.existing:
+            return ""
+        return _NEVER_WRITTEN
+
+    @property
+    def maybe_unwritten(self) -> str:
+        """What reads of the raw disk must say if it was there before the run; "" if it is known what was written."""
+        existing = self.initialisation is None and self.instance.launched.existing
+        return _MAYBE_UNWRITTEN if existing else ""
 
     def lose(self, why: str) -> None:
         """Forget its mount, its stripe and its initialisation, because its data is lost."""
@@ -246,6 +260,11 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
     def paths(self) -> tuple[str, ...]:
         self.check_there()
         return super().paths
+
+    @property
+    def maybe_unwritten(self) -> str:
+        """What reads of the raw disks must say if one of them does."""
+        return next((disk.maybe_unwritten for disk in self.disks if disk.maybe_unwritten), "")
 
     def device_of(self, disk: InstanceStoreDisk) -> BlockDevice:
         if self._serials is None or not self._devices:

@@ -142,10 +142,14 @@ def is_fleet(target: Target | FleetTarget) -> TypeIs[FleetTarget]:
 def reads_nothing(target: Target, *, reads: bool) -> tuple[str, tuple[str, ...]]:
     """Return why reads of this target measure nothing, and a condition for the result; both empty if they do measure.
 
-    A target from outside this package need not say. A region that models its storage serves such reads as any other,
-    so there it is a condition only.
+    A target from outside this package need not say. If it is unknown, and in a region that models its storage and
+    serves such reads as any other, there is a condition only.
     """
-    reason = str(getattr(target, "never_written", "")) if reads else ""
+    if not reads:
+        return "", ()
+    if unknown := str(getattr(target, "maybe_unwritten", "")):
+        return "", (unknown,)
+    reason = str(getattr(target, "never_written", ""))
     if reason and target.modelled_latency is not None:
         return "", (f"on AWS inconclusive: {reason}",)
     return reason, ()
