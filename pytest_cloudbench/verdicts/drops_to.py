@@ -185,7 +185,7 @@ def drops_to(
     line = run.timeline(mean)
     details = details_of(run, measured=mean, within=tolerated, asked=claim.rate, line=line)
     promise = f"drops to {claim.name} within {tolerance(tolerated)}"
-    draft = Draft(promise, claim.rate, mean, details, after=line.compressed_text)
+    draft = Draft(promise, claim.rate, mean, details, after=line.compressed_text, asks_for_fall=True)
     if wrong := unusable(run, mean):
         return draft.inconclusive(wrong)
     reason, measured = _judged(run, claim, line, mean, tolerated)

@@ -1,4 +1,4 @@
-"""Verdicts on hardware that an earlier test used: its burst credits may not have been full when the run began."""
+"""Verdicts on hardware that something else may have used: its burst credits may not have been full at the start."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 _GOOD_PART = 0.1
 """The share of seconds from which on what remains without credits explains a broken promise."""
-_OF_BURSTS = ("drops to ", "burst ends at ")
-"""How the promises begin that a run keeps if its rate falls."""
-
 
 def with_unsure_credits(verdict: Verdict, run: Run, unsure: str) -> Verdict:
-    """Return a verdict on a run before which an earlier test may have spent credits; ``unsure`` says which.
+    """Return a verdict on a run before which something else may have spent credits; ``unsure`` says which.
 
     A promise that was broken at a rate that remains without credits is undecided: full credits might have kept it. One
     about the end of a burst is judged by the fall, which shows no more how long a full burst lasts.
     """
-    reason = f"{unsure}, because an earlier test used this hardware"
-    if verdict.outcome is Outcome.HELD and verdict.promise.startswith(_OF_BURSTS):
+    reason = f"{unsure}, because something else may have used this hardware"
+    if verdict.outcome is Outcome.HELD and verdict.asks_for_fall:
         return replace(verdict, sentence=f"{verdict.sentence}; {reason}")
     if verdict.outcome is not Outcome.VIOLATED or not _ended_a_burst(run):
         return verdict
     _, _, said = verdict.sentence.partition(": ")
-    text = f"inconclusive: {said}; but {reason}: use fresh hardware, or run this test first"
+    text = f"inconclusive: {said}; but {reason}: use new hardware, or let it rest until they are full"
     return replace(verdict, outcome=Outcome.INCONCLUSIVE, sentence=text, bound_by=())
 
 

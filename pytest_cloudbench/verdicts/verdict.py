@@ -48,6 +48,7 @@ class Verdict:
     ``bound_by`` are the ceilings that held the load back, ``machine_limited`` is True if the machine under an
     embedded region did. ``details`` holds the plain values behind it for a report (text, numbers, lists).
     ``leans`` is the outcome by the figures alone, if only the noise of single runs makes it inconclusive.
+    ``asks_for_fall`` is True if the promise is kept by a fall of the rate, such as the end of a burst.
 
     Its truth value is the outcome: ``assert verdict`` passes when held and fails with the sentence when
     violated. An inconclusive one raises `Inconclusive`.
@@ -63,6 +64,7 @@ class Verdict:
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     latency: str = ""
     leans: Outcome | None = None
+    asks_for_fall: bool = False
 
     @classmethod
     def held(cls, text: str, **figures: Any) -> Verdict:
@@ -150,6 +152,7 @@ class Draft:
     details: Mapping[str, Any]
     latency: str = ""
     after: str = ""
+    asks_for_fall: bool = False
 
     def verdict(
         self, outcome: Outcome, text: str, bound_by: Iterable[Ceiling] = (), *, machine_limited: bool = False
@@ -165,6 +168,7 @@ class Draft:
             machine_limited,
             self.details,
             self.latency,
+            asks_for_fall=self.asks_for_fall,
         )
 
     def inconclusive(self, doubt: Doubt, before: str = "") -> Verdict:

@@ -201,7 +201,8 @@ class Measurement(Judged):
     added; None on AWS. `kernel` is the release of the host's kernel; "" if it was not read. `cost` is what the
     hardware of the test cost while this workload ran, on an embedded region what it would have cost on AWS; None
     without prices. `reads_nothing` says why its reads did not reach the storage; "" if they did.
-    `credits_unsure` says which burst credits may not have been full before, as an earlier test used the hardware.
+    `credits_unsure` says which burst credits may not have been full before, as something else may have used the
+    hardware.
 
     A run on a fleet has `parts`, one measurement of each host, and `start_skew_s`, the seconds between the first and
     the last host's start; its own figures are those of all hosts together. `hosts` has the parts by host.

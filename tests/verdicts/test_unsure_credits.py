@@ -7,11 +7,12 @@ from synthetic_networks import network_run
 from synthetic_runs import M5, run_of
 
 from pytest_cloudbench import gp2
+from pytest_cloudbench.verdicts.burst_ends_at import burst_ends_at
 from pytest_cloudbench.verdicts.drops_to import drops_to
 from pytest_cloudbench.verdicts.reaches import reaches
 from pytest_cloudbench.verdicts.run import run_of as view_of
 from pytest_cloudbench.verdicts.unsure_credits import with_unsure_credits
-from pytest_cloudbench.verdicts.verdict import Outcome
+from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 from pytest_cloudbench.workloads.judged import Judged
 
 GP2 = (("vol-0gp2", gp2(size_gib=100)),)
@@ -65,6 +66,19 @@ def test_a_network_without_credits_is_undecided():
     assert reaches(run, "10 Gbit/s").outcome is Outcome.VIOLATED
     verdict = judged(reaches, run, "10 Gbit/s", unsure="network burst credits may not be full")
     assert verdict.outcome is Outcome.INCONCLUSIVE
+
+
+def test_an_expectation_says_itself_that_it_asks_for_a_fall():
+    run = view_of(of_gp2([3_000] * 300 + [300] * 300))
+    asks = Verdict.held("it fell", promise="falls within 10 min", asks_for_fall=True)
+    assert UNSURE in str(with_unsure_credits(asks, run, UNSURE))
+    asks_not = Verdict.held("it drops little", promise="drops to no less than half")
+    assert with_unsure_credits(asks_not, run, UNSURE) == asks_not
+
+
+@pytest.mark.parametrize("judge", [drops_to, burst_ends_at])
+def test_both_promises_about_the_end_of_a_burst_ask_for_a_fall(judge):
+    assert judge(of_gp2([3_000] * 300 + [300] * 300), "300 IOPS").asks_for_fall
 
 
 def test_a_measurement_applies_it_to_every_verdict_that_it_reports():
