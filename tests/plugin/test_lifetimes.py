@@ -11,10 +11,11 @@ import pytest_cloudbench.session.recording
 import pytest_cloudbench.session.replaying  # noqa: F401
 
 CLOUD = """
-import dataclasses, itertools
+import dataclasses, datetime, itertools
 from pytest_cloudbench import (
     Attachment, CreatedVolume, ImageFacts, InstanceLimits, LaunchedInstance, Provider, ShellHost, Size, TeardownReport,
 )
+from pytest_cloudbench.resources.facts import KeptInstance
 
 def note(*words):
     with open("events", "a") as file:
@@ -70,6 +71,15 @@ class Toy(Provider):
     def detach(self, volume):
         note("detach", volume.id)
         return volume
+
+    def modify_volume(self, volume, spec, *, until="completed", timeout_s=3600.0):
+        return dataclasses.replace(volume, spec=spec)
+
+    def keep(self, instances, *, test):
+        note("keep", *(each.id for each in instances))
+        return tuple(
+            KeptInstance(each.id, each.type, datetime.datetime.now(), "ssh", "reap") for each in instances
+        )
 
     def release(self, resources):
         note("release", *sorted(each.id for each in resources))
@@ -182,6 +192,80 @@ def test_a_volume_of_a_class_leaves_the_instance_of_its_module(run, events):
         *(["launch", "i-1"], ["create", "vol-2"], ["detach", "vol-2"], ["release", "vol-2"]),
         *(["create", "vol-3"], ["detach", "vol-3"], ["release", "vol-3"], ["release", "i-1"]),
     ]
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_a_modified_volume_of_a_module_is_not_used_again_on_the_instance_of_the_session(
+    run, events, replayed
+):
+    body = """
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.ec2_instance("m5.large", scope="session")
+@pytest.mark.ebs_volume(gp3(size_gib=1), scope="module")
+def test_it(ec2_instance, ebs_volume, number):
+    assert ec2_instance.launched.earlier_tests == number
+    assert ebs_volume.created.earlier_tests == (0, 1, 0)[number]
+    assert ebs_volume.spec.iops == 3_000
+    if number == 1:
+        ebs_volume.modify(iops=4_000)
+"""
+    run(body, "--cloudbench-evidence=kept").assert_outcomes(passed=3)
+    assert [line[1:] for line in events("create")] == [["vol-2"], ["vol-3"]]
+    assert events("detach") == [["detach", "vol-2"], ["detach", "vol-3"]]
+    assert all_released(events)
+    if replayed:
+        run(body, "--cloudbench-replay=kept").assert_outcomes(passed=3)
+
+
+def test_volumes_end_before_the_wider_instance_that_they_are_on(run, events):
+    run(
+        """
+@pytest.mark.ec2_instance("m5.large", scope="session")
+@pytest.mark.ebs_volume(gp3(size_gib=1))
+def test_it(ec2_instance, ebs_volume, ec2):
+    ec2.create_volume(gp3(size_gib=1), ec2.launch("m5.xlarge"))
+    ec2_instance.stop()
+"""
+    ).assert_outcomes(passed=1)
+    assert [line[1:] for line in events("release")] == [["i-3", "vol-2", "vol-4"], ["i-1"]]
+
+
+def test_an_error_while_a_test_ends_leaves_nothing_behind(run, events, pytester):
+    result = run(
+        """
+@pytest.fixture
+def broken(ec2_instance, ec2, monkeypatch):
+    for each in (ec2_instance, ec2.launch("m5.xlarge"), ec2.launch("c5.large")):
+        each.run(["true"])
+        each.close = each.remove_folders = lambda: 1 / 0
+
+@pytest.mark.ec2_instance("m5.large", scope="module")
+@pytest.mark.ebs_volume(gp3(size_gib=1))
+def test_it(broken, ebs_volume): pass
+"""
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    assert all_released(events)
+
+
+def test_a_replay_of_a_kept_test_ends_as_it_did(run, events, monkeypatch):
+    monkeypatch.setattr("pytest_cloudbench.fixtures.keep_failed.CLOUDS", ("toy",))
+    body = """
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.ec2_instance("m5.large", scope="session")
+@pytest.mark.ebs_volume(gp3(size_gib=1))
+def test_it(ec2_instance, ebs_volume, number):
+    ebs_volume.detach = lambda: ec2_instance.run(["umount"])  # the toy has no devices
+    assert number != 1
+"""
+    run(body, "--cloudbench-keep-failed", "--cloudbench-evidence=kept").assert_outcomes(passed=2, failed=1)
+    [kept] = events("keep")
+    assert kept == ["keep", "i-1"]
+    before = len(events())
+    replayed = run(body, "--cloudbench-replay=kept")
+    replayed.assert_outcomes(passed=2, failed=1)
+    replayed.stdout.no_fnmatch_line("*kept after failures*")
+    assert {line[0] for line in events()[before:]} == {"ran"}
 
 
 def test_hardware_of_a_module_ends_with_it_and_that_of_a_session_with_the_run(run, events, pytester):
