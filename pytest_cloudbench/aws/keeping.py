@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from pytest_cloudbench.resources.facts import KeptInstance, LaunchedInstance
 
 from .instances import Instances
-from .journal import state_directory
+from .journal import SUFFIX, JournalContent, read_journal, state_directory
 from .kinds import PLACEMENT_GROUP, SECURITY_GROUP
 from .lease import Leases, lease_end
 from .ledger import Ledger
@@ -21,6 +22,7 @@ from .run import KEPT_TAG, Run, reap_command
 KEEP_S = 86_400.0
 """How long a kept instance may live: it costs money, and its user may forget it."""
 _LONGEST_VALUE = 255
+_JOURNAL = f"journal{SUFFIX}"
 
 
 class Keeping:
@@ -55,6 +57,8 @@ class Keeping:
         )
         ids += names
         self._run.journal.note_kept(ids)
+        folder = _folder_of(self._run.run_id)
+        shutil.copy(self._run.journal.path, folder / _JOURNAL)  # the run removes its own at its end
         self._ledger.keep(ids)
         kept = tuple(self._extended(each) for each in described)
         self.kept += kept
@@ -78,8 +82,7 @@ class Keeping:
             endpoint = ["--endpoint-url", access.endpoint_url] if access.endpoint_url else []
             command = ["aws", "ssm", "start-session", "--target", instance.id]
             return [*command, "--region", self._run.clients.region, *endpoint]
-        folder = logins_of(self._run.run_id)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = _folder_of(self._run.run_id)
         key = access.settings.private_key_file
         if not key:
             key = str(folder / "key")
@@ -95,9 +98,25 @@ class Keeping:
         return [*command, *jump, f"{instance.login_user}@{instance.address}"]
 
 
+def kept_runs() -> Iterator[tuple[str, JournalContent]]:
+    """Yield the runs that have kept something from this machine, each with what its journal says of that."""
+    for path in sorted(state_directory().glob(f"kept/*/{_JOURNAL}")):
+        content = read_journal(path)
+        kept = set(content.kept)
+        made = [each for each in content.intentions if kept.intersection(each.ids)]
+        yield path.parent.name, replace(content, intentions=made)
+
+
 def logins_of(run_id: str) -> Path:
-    """Return the folder with the key and the known hosts of what a run keeps."""
+    """Return the folder with the key, the known hosts and the journal of what a run keeps."""
     return state_directory() / "kept" / run_id
+
+
+def _folder_of(run_id: str) -> Path:
+    """Return `logins_of` a run, which is made if it is missing."""
+    folder = logins_of(run_id)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def forget_logins(run_id: str) -> None:

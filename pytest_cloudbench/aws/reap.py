@@ -20,6 +20,7 @@ from pytest_cloudbench.resources.facts import Leftover
 from .access import CloudAccess, is_loopback_url
 from .clients import Clients
 from .journal import SUFFIX, JournalContent, boot_id, journal_directory, read_journal
+from .keeping import forget_logins, kept_runs
 from .kinds import INSTANCE, KEY_PAIR, SECURITY_GROUP
 from .lease import LEASE_TAG, why_alive
 from .ledger import AskPrices, Ledger, seconds
@@ -72,7 +73,8 @@ def reap(
 
     A locked journal belongs to a live run and is skipped. One of another boot is skipped while the run's lease lasts:
     in a home directory that machines share, the lock may be invisible to this one. A journal of an endpoint on this
-    machine that no longer exists is deleted. Without a journal no request is made. Raises CloudError (no credentials,
+    machine that no longer exists is deleted. Runs that kept instances, all of which have ended, lose what was kept with
+    these. Without a journal no request is made. Raises CloudError (no credentials,
     no region) if a journal may concern this account but that cannot be asked.
     """
     clients: Clients | None = None
@@ -98,6 +100,20 @@ def reap(
                 path.unlink(missing_ok=True)
             if result.removed or result.problems or result.left:
                 reaped.append(result)
+    going_on = {path.stem for path in journals(directory)}
+    for run_id, content in kept_runs():
+        if run_id in going_on:
+            continue
+        if _endpoint_is_gone(content):
+            forget_logins(run_id)
+            continue
+        clients = clients or Clients(access, bounds)
+        if is_of(content, clients) and not _has_instances(clients, run_id):
+            # What it kept needed its instances, which ended by their leases.
+            result = remove_run(clients, run_id, content, bounds=bounds, kept=True)
+            if not result.problems and not result.left:
+                forget_logins(run_id)
+            reaped.append(result)
     return (*reaped, *([Elsewhere(tuple(elsewhere))] if elsewhere else []))
 
 
@@ -161,6 +177,12 @@ def is_of(content: JournalContent, clients: Clients) -> bool:
 def is_of_this_boot(content: JournalContent) -> bool:
     """Return True if the run was on this machine since it booted, so that its lock is seen here."""
     return content.boot_id in ("", boot_id())
+
+
+def _has_instances(clients: Clients, run_id: str) -> bool:
+    """Return True if an instance of a run has not ended. Raises CloudError."""
+    found = INSTANCE.find(clients, run_filter(run_id), f"kept by run {run_id}")
+    return any(INSTANCE.state(each) not in INSTANCE.gone for each in only_ours(found, run_id))
 
 
 def _alive_elsewhere(clients: Clients, content: JournalContent) -> str:

@@ -113,7 +113,7 @@ def test_ssm_needs_no_key(cloud, extended):
     cloud.clients.access = replace(cloud.access, way_in="ssm")
     [kept] = cloud.keep([instance], test="test_bad")
     assert kept.login.startswith(f"aws ssm start-session --target {instance.id} --region us-east-1")
-    assert not logins_of(cloud.run_id).exists()
+    assert not (logins_of(cloud.run_id) / "key").exists()
 
 
 @pytest.mark.parametrize(("extends", "lives"), [(True, timedelta(days=1)), (False, timedelta(hours=1))])
@@ -160,6 +160,27 @@ def test_reap_removes_it_only_on_request_with_its_key(cloud, ec2, reaping, faile
     assert state_of(ec2, instance.id) == "terminated"
     assert volume.id not in {each["VolumeId"] for each in ec2.describe_volumes()["Volumes"]}
     assert not logins_of(cloud.run_id).exists()
+
+
+def test_the_next_start_after_its_end_removes_its_group_its_volumes_and_its_key(
+    cloud, ec2, access, journals, failed
+):
+    instance, volume, _ = failed
+    [group] = described(ec2, instance.id)["SecurityGroups"]
+    cloud.close()
+    assert reap(access, directory=journals, bounds=SOON) == ()
+    assert state_of(ec2, instance.id) == "running"
+    assert logins_of(cloud.run_id).exists()
+    ec2.terminate_instances(InstanceIds=[instance.id])  # as its lease does
+    assert reap(replace(access, region="eu-west-1"), directory=journals, bounds=SOON) == ()
+    [reaped] = reap(access, directory=journals, bounds=SOON)
+    assert (reaped.run_id, reaped.left, reaped.problems) == (cloud.run_id, (), ())
+    assert group["GroupId"] not in {
+        each["GroupId"] for each in ec2.describe_security_groups()["SecurityGroups"]
+    }
+    assert volume.id not in {each["VolumeId"] for each in ec2.describe_volumes()["Volumes"]}
+    assert not logins_of(cloud.run_id).exists()
+    assert reap(access, directory=journals, bounds=SOON) == ()
 
 
 def test_its_lease_is_renewed_no_more(cloud, ec2, failed):
