@@ -36,8 +36,8 @@ def instance(launched_as):
     return made
 
 
-def volume_on(instance, *, shared=""):
-    created = CreatedVolume("vol-1", gp3(size_gib=1), "a", Size.from_gib(1), "in-use", shared=shared)
+def volume_on(instance, **facts):
+    created = CreatedVolume("vol-1", gp3(size_gib=1), "a", Size.from_gib(1), "in-use", **facts)
     made = Volume(instance, created)
     made.calls = []
     made.unmount = lambda: made.calls.append("unmount")
@@ -74,6 +74,27 @@ def test_shared_disks_are_unmounted_and_those_that_were_used_are_emptied(instanc
     volume._device = BlockDevice("/dev/nvme1n1", volume.size)
     leave_shared_hardware([instance], [volume])
     assert cleared == [[volume._device]]
+
+
+def test_a_volume_that_was_there_before_is_left_as_it_is(instance, cleared):
+    volume = volume_on(instance, existing=True)
+    volume._device = BlockDevice("/dev/nvme1n1", volume.size)
+    leave_shared_hardware([instance], [])
+    assert (volume.calls, cleared, volume.is_attached) == ([], [], True)
+
+
+@pytest.mark.parametrize(("shared", "removed"), [("module", ["/data"]), ("", [])])
+def test_folders_of_loads_leave_a_shared_instance_before_its_disks_are_unmounted(
+    instance, cleared, shared, removed
+):
+    instance._launched = replace(instance.launched, shared=shared)
+    volume, done = volume_on(instance, shared=shared), []
+    volume.unmount = lambda: done.append("unmounted")
+    instance._directories["/data"] = SimpleNamespace(remove=lambda: done.append("/data"))
+    leave_shared_hardware([instance], [])
+    assert done == [*removed, *(["unmounted"] if shared else [])]
+    leave_shared_hardware([instance], [])
+    assert done.count("/data") == len(removed), "each once"
 
 
 def test_a_disk_that_cannot_be_unmounted_makes_the_instance_unusable(instance, cleared):
