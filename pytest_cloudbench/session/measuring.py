@@ -41,7 +41,7 @@ class Measuring:
                     self._release()
 
     def _take(self) -> None:
-        with contextlib.suppress(FileNotFoundError), turnstile(self._file).open() as gate:
+        with contextlib.suppress(OSError), turnstile(self._file).open() as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)  # who waits for a moment without measurements goes first
         try:
             self._descriptor = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
