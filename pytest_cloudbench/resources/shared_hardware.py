@@ -17,7 +17,6 @@ from pytest_cloudbench.resources.provider import InterceptedProvider
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.resources.provider import Provider
-    from pytest_cloudbench.workloads.fio.data_pass import Initialisation
 
 T = TypeVar("T")
 
@@ -58,13 +57,11 @@ class Made:
 
 @dataclass
 class _Use:
-    """What is known of one shared resource beside its facts: how many tests used it, and what they left."""
+    """One shared resource as the last test left it, how many tests used it, and why no other test may."""
 
     resource: Resource
     by: SharedHardware
     tests: int = 0
-    initialisation: Initialisation | None = None
-    store_initialised: tuple[Initialisation | None, ...] = ()
     unusable: str = ""
 
 
@@ -204,7 +201,7 @@ class SharedHardware(InterceptedProvider):
             self._stock.made.append(made)
         made.taken = True
         for each in each_of(made.answer):
-            self._uses.setdefault(each.id, _Use(each, self)).resource = each
+            self._uses.setdefault(each.id, _Use(each, self)).resource = self._known(each)
         return self._known(made.answer)
 
     def _again(self, name: str, needs: Any) -> Made | None:
@@ -239,22 +236,18 @@ class SharedHardware(InterceptedProvider):
         use = self._uses.get(getattr(answer, "id", ""))
         if use is None:
             return answer
-        shared = use.by.scope
-        if isinstance(answer, LaunchedInstance):
-            store = use.store_initialised
-            return replace(answer, shared=shared, earlier_tests=use.tests, store_initialised=store)
-        if isinstance(answer, CreatedVolume):
-            done = use.initialisation
-            return replace(answer, shared=shared, earlier_tests=use.tests, initialisation=done)
+        shared, left = use.by.scope, use.resource
+        if isinstance(answer, LaunchedInstance) and isinstance(left, LaunchedInstance):
+            done = left.store_initialised
+            return replace(answer, shared=shared, earlier_tests=use.tests, store_initialised=done)
+        if isinstance(answer, CreatedVolume) and isinstance(left, CreatedVolume):
+            return replace(answer, shared=shared, earlier_tests=use.tests, initialisation=left.initialisation)
         return answer
 
     def _take_back(self, use: _Use, left: Resource) -> None:
         use.tests += 1
         use.resource = left
-        if isinstance(left, CreatedVolume):
-            use.initialisation = left.initialisation
         if isinstance(left, LaunchedInstance):
-            use.store_initialised = left.store_initialised
             use.unusable = use.unusable or left.unusable or self._cleaned(left)
 
     def _cleaned(self, instance: LaunchedInstance) -> str:

@@ -53,6 +53,11 @@ def test_stop(ec2_instance):
 @pytest.mark.ec2_instance("m5.large", scope="module")
 def test_after_the_stop(ec2_instance):
     assert ec2_instance.launched.earlier_tests == 0
+    ec2_instance.run(["sh", "-c", "mkdir ~/mounted && sudo mount -t tmpfs none ~/mounted"])
+
+@pytest.mark.ec2_instance("m5.large", scope="module")
+def test_after_the_mount(ec2_instance):
+    assert ec2_instance.launched.earlier_tests == 0
 """
 
 
@@ -77,15 +82,16 @@ def test_forty_tests_and_the_examples_of_the_documentation_share_and_replay(tmp_
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
 
     done = run("--cloudbench-reuse", "--cloudbench-evidence=kept")
-    assert "41 passed" in done.stdout, done.stdout + done.stderr
+    assert "42 passed" in done.stdout, done.stdout + done.stderr
     assert re.search(r"m5\.large i-\w+ is not used by another test: it was stopped", done.stdout)
+    assert re.search(r"not used by another test: .*/mounted is mounted", done.stdout)
     launched = [
         entry["result"]["id"]
         for test in Evidence(tmp_path / "kept").tests
         for entry in test.of_kind("call")
         if entry["name"] == "launch"
     ]
-    # The reused one, that of each of the two modules with a scope and its successor, and the factory's.
-    assert (len(launched), len(set(launched))) == (40, 5)
+    # The reused one, that of each of the two modules with a scope and its two successors, and the factory's.
+    assert (len(launched), len(set(launched))) == (41, 6)
     again = run("--cloudbench-replay=kept")
-    assert "41 passed" in again.stdout, again.stdout + again.stderr
+    assert "42 passed" in again.stdout, again.stdout + again.stderr
