@@ -83,17 +83,17 @@ class Ec2:
         placement group.
         """
         if requested.pair is not None:
-            for one in requested.instances:
-                for name in (one.type, *one.or_types) if one.network_options else ():
-                    one.network_options.check(self._provider.limits(name))
-            self._provider.check_launches(
-                self.launches(requested.pair.client, requested.pair.server),
-                strategy="cluster" if requested.pair.cluster else None,
-            )
+            self._check_launches(requested.instances, cluster=requested.pair.cluster)
         if requested.instance is None or requested.instance.existing is not None:
             return
         for type_name in (requested.instance.type, *requested.instance.or_types):
             self._check_type(requested, requested.instance, type_name)
+
+    def _check_launches(self, requested: Sequence[RequestedInstance], *, cluster: bool) -> None:
+        for one in requested[:2]:  # the others equal these
+            for name in (one.type, *one.or_types) if one.network_options else ():
+                one.network_options.check(self._provider.limits(name))
+        self._provider.check_launches(self.launches(*requested), strategy="cluster" if cluster else None)
 
     def _check_type(self, requested: RequestedHardware, instance: RequestedInstance, type_name: str) -> None:
         limits = self._provider.limits(type_name).with_recorded(
@@ -154,15 +154,21 @@ class Ec2:
             tenancy,
             security_group,
         ).checked("ec2.launch")
+        return self.launch_requested(asked, placement_group)
+
+    def launch_requested(
+        self, asked: RequestedInstance, placement_group: PlacementGroup | str | None = None
+    ) -> Instance:
+        """Launch the instance of a checked request."""
         if asked.network_options:
-            asked.network_options.check(self._provider.limits(type))
+            asked.network_options.check(self._provider.limits(asked.type))
         [launch] = self.launches(asked)
         given = {each.name: getattr(launch, each.name) for each in fields(launch)}
         del given["type"], given["subnet_id"]
         if not launch.network_options:
             del given["network_options"]
-        with self._preparation.step(f"launch {type}"):
-            launched = self._provider.launch(type, **given, placement_group=placement_group)
+        with self._preparation.step(f"launch {asked.type}"):
+            launched = self._provider.launch(asked.type, **given, placement_group=placement_group)
         return self._add(launched)
 
     def existing(
@@ -312,11 +318,9 @@ class Ec2:
 
     def launch_pair(self, requested: RequestedPair) -> Pair:
         """Launch the client and the server of a checked request side by side."""
-        group = self.create_placement_group() if requested.cluster else None
-        launches = self.launches(requested.client, requested.server)
-        with self._preparation.step(f"launch {requested.client.type} and {requested.server.type}"):
-            launched = self._provider.launch_many(launches, placement_group=group)
-        client, server = (self._add(each) for each in launched)
+        client, server = self._launch_together(
+            [requested.client, requested.server], cluster=requested.cluster
+        )
         return Pair(client, server, cluster=requested.cluster)
 
     def fleet(
@@ -329,7 +333,9 @@ class Ec2:
         raises, before anything is created.
         """
         asked = RequestedFleet.of(type, count, placement=placement, **of_each)
-        launched = self._launch_together([asked.instance] * asked.count, cluster=asked.cluster)
+        instances = [asked.instance] * asked.count
+        self._check_launches(instances, cluster=asked.cluster)
+        launched = self._launch_together(instances, cluster=asked.cluster)
         return Fleet(self, launched, cluster=asked.cluster)
 
     def pairs(
@@ -342,24 +348,20 @@ class Ec2:
         """
         check_count("ec2.pairs", count)
         asked = RequestedPair.of(client_type, server_type, asked_by="ec2.pairs", **of_each)
-        self.check(RequestedHardware(pair=asked))
-        ends = self._launch_together([asked.client, asked.server] * count, cluster=asked.cluster)
+        both = [asked.client, asked.server] * count
+        self._check_launches(both, cluster=asked.cluster)
+        ends = self._launch_together(both, cluster=asked.cluster)
         return PairGroup(
-            [Pair(*both, cluster=asked.cluster) for both in zip(ends[::2], ends[1::2], strict=True)]
+            [Pair(*pair, cluster=asked.cluster) for pair in zip(ends[::2], ends[1::2], strict=True)]
         )
 
     def _launch_together(self, requested: Sequence[RequestedInstance], *, cluster: bool) -> list[Instance]:
         """Launch the instances of checked requests by one call."""
-        for one in requested[:2]:
-            for name in (one.type, *one.or_types) if one.network_options else ():
-                one.network_options.check(self._provider.limits(name))
-        launches = self.launches(*requested)
-        self._provider.check_launches(launches, strategy="cluster" if cluster else None)
         group = self.create_placement_group() if cluster else None
         types = [one.type for one in requested]
         what = " and ".join(f"{types.count(name)} x {name}" for name in dict.fromkeys(types))
         with self._preparation.step(f"launch {what}"):
-            launched = self._provider.launch_many(launches, placement_group=group)
+            launched = self._provider.launch_many(self.launches(*requested), placement_group=group)
         instances = [self._add(each) for each in launched]
         for each in instances:
             each.connect_ahead()

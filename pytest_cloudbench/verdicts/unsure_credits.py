@@ -10,6 +10,7 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 _GOOD_PART = 0.1
 """The share of seconds from which on what remains without credits explains a broken promise."""
 
+
 def with_unsure_credits(verdict: Verdict, run: Run, unsure: str) -> Verdict:
     """Return a verdict on a run before which something else may have spent credits; ``unsure`` says which.
 
