@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import HostError
+from pytest_cloudbench.hosts.folders import REFUSE_MOUNTS
 from pytest_cloudbench.hosts.job_scripts import base_directory, marker
 
 if TYPE_CHECKING:
@@ -28,17 +29,6 @@ list_home() {{ {{ printf '%s\\0' "$place"; find "$home" -xdev -mindepth 1 -print
 """
 _NOTE_HOME = f"{_LIST_HOME}list_home > {_NOTE}\n"
 
-# rm and find would empty what a test has mounted there and not unmounted.
-_REFUSE_MOUNTS = f"""\
-grep -qzxF -- "$place" {_NOTE} || fail "$home is not the directory that it was at first"
-for each in "$home/" "$(readlink -m -- "$4")"; do
-    case $each in *[[:space:]\\\\]*) fail "a path with spaces or backslashes is not cleaned: $each" ;; esac
-    while read -r _ _ _ _ at _; do
-        case $at in "$each"|"${{each%/}}"/*) fail "$at is mounted, and what is mounted is never removed" ;; esac
-    done < /proc/self/mountinfo
-done
-"""
-
 # By what the environment of the processes has: nothing else shows who started a daemon. This command has no mark.
 _END_PROCESSES = """\
 marked() { grep -lsz "$@" /proc/[0-9]*/environ | tr -cd '0-9\\n'; }
@@ -56,7 +46,10 @@ end_marked() {
 _CLEAN_OURS = f"""\
 {_LIST_HOME}{_END_PROCESSES}\
 end_marked -e "^$2\\$" -e "^$3"
-{_REFUSE_MOUNTS}\
+{REFUSE_MOUNTS}
+grep -qzxF -- "$place" {_NOTE} || fail "$home is not the directory that it was at first"
+refuse_mounts "$home/"
+refuse_mounts "$(readlink -m -- "$4")"
 rm -rf -- "$4" || exit
 list_home | comm -z -13 {_NOTE} - | xargs -0r rm -rf -- || exit
 changed=$(find "$home" -xdev -type f -cnewer {_NOTE})

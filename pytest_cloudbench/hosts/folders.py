@@ -72,9 +72,23 @@ for step in TERM:50 KILL:50; do
 done
 """
 
-_REMOVE = """\
+REFUSE_MOUNTS = r"""
+# Usage: refuse_mounts PATH. Exit if something is mounted there or below, which rm would empty; below only for "PATH/".
+refuse_mounts() {
+    path=$(printf '%s' "$1" | sed 's/\\/\\134/g; s/ /\\040/g; s/\t/\\011/g')
+    while read -r _ _ _ _ at _; do
+        case $at in "$path"|"${path%/}"/*) ;; *) continue ;; esac
+        echo "$at is mounted, and what is mounted is never removed" >&2
+        exit 1
+    done < /proc/self/mountinfo
+}
+"""
+
+_REMOVE = f"""\
+{REFUSE_MOUNTS}
 [ -e "$1" ] || exit 0
-[ -O "$1" ] && [ ! -L "$1" ] && [ -f "$1/.owner" ] || { echo "$1 is not a folder of this user's runs" >&2; exit 1; }
+[ -O "$1" ] && [ ! -L "$1" ] && [ -f "$1/.owner" ] || {{ echo "$1 is not a folder of this user's runs" >&2; exit 1; }}
+refuse_mounts "$(readlink -f -- "$1")"
 rm -rf -- "$1"
 """
 

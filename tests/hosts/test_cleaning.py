@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_cloudbench.hosts.cleaning import clean, note_home
-from pytest_cloudbench.hosts.errors import HostError
+from pytest_cloudbench.hosts.errors import HostError, NotOurs
+from pytest_cloudbench.hosts.folders import remove_folder
 from pytest_cloudbench.hosts.shell_host import ShellHost
 
 MARK = f"CLOUDBENCH_TEST=of-the-tests-{os.getpid()}"
@@ -205,3 +206,20 @@ def test_a_home_that_other_machines_may_use_is_not_noted(launched, tmp_path):
     host.run(["mount", "-t", "proc", "none", str(home)])
     with pytest.raises(HostError, match="other machines"):
         note_home(host)
+
+
+@pytest.mark.embedded
+def test_the_folder_of_a_load_is_not_removed_while_something_is_mounted_in_it(launched, tmp_path):
+    host, _ = launched
+    folder, precious = tmp_path / "my data" / "cloudbench-0123456789ab", tmp_path / "precious"
+    for each in (folder / "a b", precious):
+        each.mkdir(parents=True)
+    (folder / ".owner").touch()
+    (precious / "file").touch()
+    host.run(["mount", "--bind", str(precious), str(folder / "a b")])
+    with pytest.raises(NotOurs, match="is mounted"):
+        remove_folder(host, str(folder))
+    assert (precious / "file").exists()
+    host.run(["umount", str(folder / "a b")])
+    remove_folder(host, str(folder))
+    assert not folder.exists()
