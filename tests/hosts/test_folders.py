@@ -173,7 +173,11 @@ def test_only_a_claimed_folder_is_removed(host, data, killed_run, kind):
     assert list(folder.iterdir())
 
 
-@pytest.mark.parametrize("line", ["", "x", "a b c", owner_line().rpartition(" ")[0], owner_line()])
+@pytest.mark.parametrize(
+    "line",
+    ["", "x", "a b c", owner_line().rpartition(" ")[0], owner_line()],
+    ids=["empty", "a word", "three words", "without machine", "this process"],
+)
 def test_a_run_that_is_not_known_to_have_ended_has_not(line):
     assert not ended(line)
 
