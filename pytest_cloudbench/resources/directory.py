@@ -11,13 +11,12 @@ from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.resources.storage_target import StorageTarget
+from pytest_cloudbench.resources.storage_target import Layer, StorageTarget
 
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.disks import Disk
     from pytest_cloudbench.resources.instance import Instance
     from pytest_cloudbench.resources.mounted import PrefilledFile
-    from pytest_cloudbench.workloads.target import CountersSnapshot
 
 _MEMORY = ("tmpfs", "ramfs")
 
@@ -26,12 +25,52 @@ class LeftOnHost(UserWarning):
     """Something of a run is still on a host; the message says how to remove it."""
 
 
-class Directory(StorageTarget):
+class StatedStorage(StorageTarget):
+    """Storage of an instance's host of which only the limits are known that the test states."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+
+    @property
+    def label(self) -> str:
+        return f"the storage of {self.instance.launched}"
+
+    @property
+    def iops(self) -> Ceiling:
+        """The IOPS that the test states for the host's storage. Raises NoPromise."""
+        return self._stated("IOPS", of_iops=True)
+
+    @property
+    def throughput(self) -> Ceiling:
+        """The throughput that the test states for the host's storage. Raises NoPromise."""
+        return self._stated("throughput", of_iops=False)
+
+    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
+        """Return the stated ceilings, for which each I/O counts as one, whatever its size."""
+        stated = self.instance.storage_ceilings
+        return Envelope(stated, block_size, sequential, io_unit=block_size, merging=False)
+
+    def counters(self) -> None:
+        """Return None: its driver is unknown."""
+        return
+
+    def _stated(self, quantity: str, *, of_iops: bool) -> Ceiling:
+        from pytest_cloudbench.resources.instance import NoPromise
+
+        for ceiling in self.instance.storage_ceilings:
+            if ceiling.of_iops == of_iops:
+                return ceiling
+        raise NoPromise(
+            f"no {quantity} of {self.label} is stated: compare with a figure of your own, or state one for a host by "
+            "limits=recorded_limits(...) in the marker"
+        )
+
+
+class Directory(Layer):
     """A directory of an instance's host, with a folder of the load's own in it.
 
-    The folder is removed when the test ends. What else is in the directory stays as it is. If its file system lies on
-    one EBS volume or local disk of an EC2 instance, it has the limits and counters of that, ``below``; otherwise
-    ``below`` is None, and only what the test states is known.
+    The folder is removed when the test ends. What else is in the directory stays as it is. ``below`` is the EBS volume
+    or the local disk of an EC2 instance that its file system lies on; otherwise only what the test states is known.
     """
 
     kind: Literal["directory"] = "directory"
@@ -39,9 +78,8 @@ class Directory(StorageTarget):
     def __init__(self, instance: Instance, asked: str) -> None:
         from pytest_cloudbench.hosts.folders import claim_folder
 
-        self.instance = instance
+        super().__init__(storage_below(instance, asked) or StatedStorage(instance))
         self.asked = asked
-        self.below = storage_below(instance, asked)
         with instance.preparation.step(f"make a folder in {asked} on {instance.launched}"):
             self.claimed = claim_folder(instance.host, asked)
         for left in self.claimed.left:
@@ -64,40 +102,12 @@ class Directory(StorageTarget):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the storage below or the instance, and whether the data is in memory."""
+        """The conditions of the storage below, and whether the data is in memory."""
         kind = self.claimed.filesystem
         return (
-            *(self.below.conditions if self.below is not None else super().conditions),
+            *super().conditions,
             *([f"data in memory ({kind}), not on a disk"] if kind in _MEMORY else []),
         )
-
-    @property
-    def modelled_latency(self) -> str | None:
-        return self.below.modelled_latency if self.below is not None else super().modelled_latency
-
-    @property
-    def burst_credits(self) -> tuple[str, ...]:
-        return self.below.burst_credits if self.below is not None else super().burst_credits
-
-    @property
-    def iops(self) -> Ceiling:
-        """The IOPS of the storage below, else what the test states for the host's storage. Raises NoPromise."""
-        return self.below.iops if self.below is not None else self._stated("IOPS", of_iops=True)
-
-    @property
-    def throughput(self) -> Ceiling:
-        """The throughput of the storage below, else what the test states for the host's storage. Raises NoPromise."""
-        return self.below.throughput if self.below is not None else self._stated("throughput", of_iops=False)
-
-    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        """Return the ceilings of the storage below, else what the test states for the host's storage."""
-        if self.below is not None:
-            return self.below.envelope(block_size, sequential=sequential)
-        return stated_envelope(self.instance.storage_ceilings, block_size, sequential=sequential)
-
-    def counters(self) -> CountersSnapshot | None:
-        """Return the counters of the storage below; None if that is unknown."""
-        return self.below.counters() if self.below is not None else None
 
     def prefilled(self, size: str | int | Size) -> PrefilledFile:
         """Lay out one file of real data, and return it as a target; see `Mounted.prefilled`. A sweep needs one."""
@@ -121,19 +131,6 @@ class Directory(StorageTarget):
     @property
     def _folder(self) -> HostDirectory:
         return HostDirectory(self.instance.host, self.path)
-
-    def _stated(self, quantity: str, *, of_iops: bool) -> Ceiling:
-        from pytest_cloudbench.resources.instance import NoPromise
-
-        for ceiling in self.instance.storage_ceilings:
-            if ceiling.of_iops == of_iops:
-                return ceiling
-        raise NoPromise(f"no {quantity} of {self.label} is stated: compare with a figure of your own")
-
-
-def stated_envelope(ceilings: tuple[Ceiling, ...], block_size: Size, *, sequential: bool) -> Envelope:
-    """Return the envelope of stated ceilings, for which each I/O counts as one, whatever its size."""
-    return Envelope(ceilings, block_size, sequential, io_unit=block_size, merging=False)
 
 
 def storage_below(instance: Instance, directory: str) -> Disk | None:

@@ -6,15 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling, MachineLimits
-from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.network import BASELINE, CLIENT_END, PEAK, SERVER_END, NetworkEnvelope
 from pytest_cloudbench.limits.quantities import Bandwidth, Rate, Size
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
-from pytest_cloudbench.resources.directory import stated_envelope
+from pytest_cloudbench.resources.directory import StatedStorage
 from pytest_cloudbench.resources.facts import ALLOWED_DEVICES_TAG, LaunchedInstance
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.resources.pair import Pair
-from pytest_cloudbench.resources.storage_target import StorageTarget
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.device_facts import DeviceFacts
@@ -114,7 +112,7 @@ class PlainHost(Instance):
         return f"<{self.launched}>"
 
 
-class HostDevice(StorageTarget):
+class HostDevice(StatedStorage):
     """A raw block device of a host."""
 
     kind: Literal["block"] = "block"
@@ -123,7 +121,7 @@ class HostDevice(StorageTarget):
     def __init__(self, host: PlainHost, asked: str, *, destructive: bool) -> None:
         from pytest_cloudbench.hosts.given_devices import identity_of
 
-        self.instance = host
+        super().__init__(host)
         self.asked = asked
         self.destructive = destructive
         self._identity: str | None = None
@@ -142,21 +140,6 @@ class HostDevice(StorageTarget):
     @property
     def size(self) -> Size:
         return Size(self._facts.size_bytes)
-
-    @property
-    def iops(self) -> Ceiling:
-        return self.instance.iops
-
-    @property
-    def throughput(self) -> Ceiling:
-        return self.instance.throughput
-
-    def envelope(self, block_size: Size, *, sequential: bool) -> Envelope:
-        return stated_envelope(self.instance.storage_ceilings, block_size, sequential=sequential)
-
-    def counters(self) -> None:
-        """Return None: its driver is unknown."""
-        return
 
     def prove_readable(self) -> None:
         """Raise NotOurs if the device is in use, or is another one than at the first look."""
