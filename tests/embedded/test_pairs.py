@@ -48,12 +48,12 @@ def test_the_counters_of_both_ends_are_there(ec2_pair):
 
 
 @pytest.mark.ec2_pair("c5.18xlarge", placement="cluster")
-def test_a_cluster_holds_both(ec2_pair, _cloudbench_access):
+def test_a_cluster_holds_both(request, ec2_pair):
     group = ec2_pair.client.launched.placement_group
     assert group is not None
     assert group == ec2_pair.server.launched.placement_group
     assert ec2_pair.cluster
-    found = _client(_cloudbench_access).describe_placement_groups(GroupNames=[group])
+    found = _client(request.getfixturevalue("_cloudbench_access")).describe_placement_groups(GroupNames=[group])
     [described] = found["PlacementGroups"]
     assert (described["Strategy"], described["State"]) == ("cluster", "available")
     limits = {
