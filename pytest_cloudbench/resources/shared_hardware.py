@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,16 +39,18 @@ def unnamed(launch: Launch) -> Launch:
     return replace(launch, name="", alternatives=tuple(map(unnamed, launch.alternatives)))
 
 
-@dataclass
 class Made:
     """One creating call and its answer. ``on``: the ids of what it was given. ``taken``: the present test has it."""
 
-    name: str
-    needs: Any
-    on: frozenset[str]
-    answer: Any
-    by: InterceptedProvider
-    taken: bool = True
+    def __init__(
+        self, name: str, needs: Any, on: frozenset[str], answer: Any, by: InterceptedProvider
+    ) -> None:
+        self.name = name
+        self.needs = needs
+        self.on = on
+        self.answer = answer
+        self.by = by
+        self.taken = True
 
     @property
     def ids(self) -> set[str]:
@@ -65,12 +67,12 @@ class _Use:
     unusable: str = ""
 
 
-@dataclass
 class Stock:
     """What the tests of a session share, for any scope. So what a test does to it counts, whichever way it asks."""
 
-    made: list[Made] = field(default_factory=list)
-    uses: dict[str, _Use] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.made: list[Made] = []
+        self.uses: dict[str, _Use] = {}
 
 
 class SharedHardware(InterceptedProvider):
