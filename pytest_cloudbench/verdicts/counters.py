@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from pytest_cloudbench.limits.ceilings import INSTANCE, VOLUME, Ceiling
 from pytest_cloudbench.limits.network import CLIENT_END, SERVER_END
@@ -51,12 +52,9 @@ class ThrottleDelta:
         written = [one.written_bytes for one in each if one.written_bytes is not None]
         return cls(
             max(one.elapsed_s for one in each),
-            min(one.volume_iops_exceeded_s for one in each),
-            min(one.volume_throughput_exceeded_s for one in each),
-            min(one.instance_iops_exceeded_s for one in each),
-            min(one.instance_throughput_exceeded_s for one in each),
-            sum(read) if len(read) == len(each) else None,
-            sum(written) if len(written) == len(each) else None,
+            **_least(each),
+            read_bytes=sum(read) if len(read) == len(each) else None,
+            written_bytes=sum(written) if len(written) == len(each) else None,
         )
 
     def share_of_others(
@@ -117,6 +115,12 @@ class ThrottleDelta:
         )
 
 
+def _least(each: Sequence[ThrottleDelta] | Sequence[AllowanceDelta]) -> dict[str, Any]:
+    """Return the least of each count of a limit that was exceeded."""
+    names = [field.name for field in fields(each[0]) if "_exceeded" in field.name]
+    return {name: min(getattr(one, name) for one in each) for name in names}
+
+
 def acted(counters: ThrottleDelta | None, ceiling: Ceiling) -> bool | None:
     """Return True if the ceiling acted most of the run, False if hardly ever, None if unknown."""
     seconds = counters.seconds_of(ceiling) if counters else None
@@ -142,14 +146,7 @@ class AllowanceDelta:
     @classmethod
     def of_hosts(cls, each: Sequence[AllowanceDelta]) -> AllowanceDelta:
         """Return the counters of several hosts under one load: of each, what every one of them counted at least."""
-        return cls(
-            max(one.elapsed_s for one in each),
-            min(one.bw_in_exceeded for one in each),
-            min(one.bw_out_exceeded for one in each),
-            min(one.pps_exceeded for one in each),
-            min(one.conntrack_exceeded for one in each),
-            min(one.linklocal_exceeded for one in each),
-        )
+        return cls(max(one.elapsed_s for one in each), **_least(each))
 
     @property
     def bandwidth_exceeded(self) -> int:

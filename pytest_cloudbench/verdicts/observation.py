@@ -23,15 +23,20 @@ class GeneratorLoad:
     cpus: int | None = None
 
     @classmethod
-    def of_hosts(cls, each: Sequence[GeneratorLoad], *, one_machine: bool) -> GeneratorLoad:
-        """Return the load of several hosts: that of the busiest host, or of all if they share their CPUs."""
-        busiest = max(one.cpu_percent_busiest for one in each)
-        known = [(one.cpu_percent_total, one.cpus) for one in each if one.cpu_percent_total is not None]
-        if not known:
+    def of_hosts(cls, each: Sequence[tuple[str, GeneratorLoad]]) -> GeneratorLoad:
+        """Return the load of several hosts, each with its machine: that of the busiest machine.
+
+        Hosts with the same name of a machine share its CPUs.
+        """
+        busiest = max(load.cpu_percent_busiest for _, load in each)
+        machines: dict[str, tuple[float, int | None]] = {}
+        for machine, load in each:
+            if load.cpu_percent_total is not None:
+                others, cpus = machines.get(machine, (0.0, load.cpus))
+                machines[machine] = others + load.cpu_percent_total, cpus
+        if not machines:
             return cls(busiest)
-        if one_machine:
-            return cls(busiest, sum(total for total, _ in known), known[0][1])
-        return cls(busiest, *max(known, key=lambda host: host[0] / (host[1] or 1)))
+        return cls(busiest, *max(machines.values(), key=lambda machine: machine[0] / (machine[1] or 1)))
 
 
 @dataclass(frozen=True)

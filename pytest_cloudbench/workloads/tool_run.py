@@ -17,6 +17,16 @@ T1 = TypeVar("T1")
 T2 = TypeVar("T2")
 
 
+_NOTED_SKEW_S = 0.5
+
+
+def started_apart(what: str, skew_s: float | None) -> tuple[str, ...]:
+    """Return a condition if these hosts or pairs did not start together: their first and last seconds then differ."""
+    if skew_s is None or skew_s <= _NOTED_SKEW_S:
+        return ()
+    return (f"the {what} started within {skew_s:.1f} s, not together",)
+
+
 def once_per_host(read: Callable[[Host], T]) -> Callable[[Host], T]:
     """Return ``read`` with its results kept: it is called once for each host."""
     known: WeakKeyDictionary[Host, T] = WeakKeyDictionary()

@@ -124,8 +124,8 @@ def test_the_machine_answers_for_the_ios_of_all_hosts():
 
 def test_hosts_of_one_machine_add_up_their_load_and_others_do_not():
     loads = [GeneratorLoad(20.0, 40.0, 2), GeneratorLoad(30.0, 60.0, 2)]
-    assert GeneratorLoad.of_hosts(loads, one_machine=True) == GeneratorLoad(30.0, 100.0, 2)
-    assert GeneratorLoad.of_hosts(loads, one_machine=False) == GeneratorLoad(30.0, 60.0, 2)
+    assert GeneratorLoad.of_hosts([("one", each) for each in loads]) == GeneratorLoad(30.0, 100.0, 2)
+    assert GeneratorLoad.of_hosts(list(zip("ab", loads, strict=True))) == GeneratorLoad(30.0, 60.0, 2)
 
 
 def test_samples_of_pairs_add_up_where_all_have_them():

@@ -51,10 +51,8 @@ from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.ports import FIRST_PORT, LAST_PORT, choose_ports, read_sockets
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import FleetTarget, Gained, counters_gained
-from pytest_cloudbench.workloads.tool_run import cleaned_up
+from pytest_cloudbench.workloads.tool_run import cleaned_up, started_apart
 
-NOTED_SKEW_S = 0.5
-"""Hosts that started further apart are noted: their first and last seconds are not those of all hosts."""
 _LISTENS_WITHIN_S = 15
 _OF_A_LOCAL_RUN = ("output", "output-format", "eta", "eta-newline", "per_job_logs")
 
@@ -339,11 +337,9 @@ def _together(
     envelopes = [part.envelope for part in parts if part.envelope is not None]
     counters = [part.counters for part in parts if part.counters is not None]
     delays = [part.machine_delay for part in parts if part.machine_delay is not None]
-    loads = [part.generator for part in parts if part.generator is not None]
+    shared = any(each.machine for each in envelopes)
+    loads = [("" if shared else part.host, part.generator) for part in parts if part.generator is not None]
     everywhere = len(parts)
-    apart: tuple[str, ...] = ()
-    if skew_s is not None and skew_s > NOTED_SKEW_S:
-        apart = (f"the hosts started within {skew_s:.1f} s, not together",)
     return dataclasses.replace(
         first,
         iops=whole.iops,
@@ -357,10 +353,13 @@ def _together(
         envelope=fleet_envelope(envelopes) if len(envelopes) == everywhere else None,
         counters=ThrottleDelta.of_hosts(counters) if len(counters) == everywhere else None,
         machine_delay=MachineDelay.of_hosts(delays) if delays else None,
-        generator=GeneratorLoad.of_hosts(loads, one_machine=any(each.machine for each in envelopes)),
+        generator=GeneratorLoad.of_hosts(loads),
         kernel=", ".join(dict.fromkeys(part.kernel for part in parts)),
         reads_nothing=next((part.reads_nothing for part in parts if part.reads_nothing), ""),
-        conditions=(*dict.fromkeys(each for part in parts for each in part.conditions), *apart),
+        conditions=(
+            *dict.fromkeys(each for part in parts for each in part.conditions),
+            *started_apart("hosts", skew_s),
+        ),
         parts=parts,
         start_skew_s=skew_s,
         **more,

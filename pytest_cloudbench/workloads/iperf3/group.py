@@ -26,10 +26,7 @@ from pytest_cloudbench.workloads.iperf3.run import (
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, NetworkSeries, sum_known
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.target import GroupCounters, PathGroup
-from pytest_cloudbench.workloads.tool_run import cleaned_up
-
-NOTED_SKEW_S = 0.5
-"""Pairs that started further apart are noted: their first and last seconds are not those of all pairs."""
+from pytest_cloudbench.workloads.tool_run import cleaned_up, started_apart
 
 
 def run_on_pairs(
@@ -119,7 +116,6 @@ def _together(
     """Return the measurement of all pairs together."""
     protocol: dict[str, Any] = {"udp": True} if job.udp else {}
     envelope = group.envelope(streams=job.streams, reverse=job.reverse, **protocol)
-    apart = (f"the pairs started within {skew_s:.1f} s, not together",) if skew_s > NOTED_SKEW_S else ()
     common: dict[str, Any] = {
         "path": group.label,
         "client": _listed(plan.client.label for plan in plans),
@@ -142,7 +138,7 @@ def _together(
 
     ways = tuple(map(whole_of, zip(*(part.directions for part in parts), strict=True)))
     whole = dataclasses.replace(whole_of(parts), raw=raw, directions=ways)
-    return dataclasses.replace(whole, conditions=(*whole.conditions, *apart))
+    return dataclasses.replace(whole, conditions=(*whole.conditions, *started_apart("pairs", skew_s)))
 
 
 def summed(parts: Sequence[NetworkMeasurement]) -> NetworkMeasurement:
@@ -194,18 +190,16 @@ def _generator(plans: Sequence[Plan], parts: Sequence[NetworkMeasurement]) -> Ge
     known = [part.generator for part in parts if part.generator is not None]
     if not known:
         return None
-    percents: dict[str, float] = {}
-    cpus: dict[str, int] = {}
-    for plan, part in zip(plans, parts, strict=True):
-        for end, percent, its_cpus in (
+    busiest = max(each.cpu_percent_busiest for each in known)
+    ends = [
+        (end.machine, GeneratorLoad(busiest, percent or 0.0, cpus))
+        for plan, part in zip(plans, parts, strict=True)
+        for end, percent, cpus in (
             (plan.client, part.cpu_client_percent, plan.client_cpus),
             (plan.server, part.cpu_server_percent, plan.server_cpus),
-        ):
-            percents[end.machine] = percents.get(end.machine, 0.0) + (percent or 0.0)
-            cpus[end.machine] = its_cpus
-    machine = max(cpus, key=lambda name: percents[name] / cpus[name])
-    busiest = max(each.cpu_percent_busiest for each in known)
-    return GeneratorLoad(busiest, percents[machine], cpus[machine])
+        )
+    ]
+    return GeneratorLoad.of_hosts(ends)
 
 
 def _counters(group: PathGroup) -> GroupCounters | None:

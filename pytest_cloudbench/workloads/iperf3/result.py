@@ -190,12 +190,10 @@ def _generator(
         for number, percent in enumerate(percents, 1):
             share = _busiest_thread(streams, number) if tool.version >= THREADED_SINCE else 1.0
             busiest = max(busiest, (percent or 0.0) * share)
-    if plan.client.machine == plan.server.machine:
-        # Both hosts share these processors.
-        return GeneratorLoad(busiest, (client or 0.0) + (server or 0.0), plan.client_cpus)
-    ends = ((client or 0.0, plan.client_cpus), (server or 0.0, plan.server_cpus))
-    total, cpus = max(ends, key=lambda end: end[0] / end[1])
-    return GeneratorLoad(busiest, total, cpus)
+    ends = ((plan.client, client, plan.client_cpus), (plan.server, server, plan.server_cpus))
+    return GeneratorLoad.of_hosts(
+        [(end.machine, GeneratorLoad(busiest, percent or 0.0, cpus)) for end, percent, cpus in ends]
+    )
 
 
 def _busiest_thread(streams: Sequence[StreamResult], process: int) -> float:
