@@ -53,7 +53,9 @@ def test_a_cluster_holds_both(request, ec2_pair):
     assert group is not None
     assert group == ec2_pair.server.launched.placement_group
     assert ec2_pair.cluster
-    found = _client(request.getfixturevalue("_cloudbench_access")).describe_placement_groups(GroupNames=[group])
+    found = _client(request.getfixturevalue("_cloudbench_access")).describe_placement_groups(
+        GroupNames=[group]
+    )
     [described] = found["PlacementGroups"]
     assert (described["Strategy"], described["State"]) == ("cluster", "available")
     limits = {
