@@ -150,7 +150,7 @@ def test_every_sample_has_percentiles_and_a_slow_phase_shows_in_them(directory: 
 def test_large_histograms_are_read_but_not_kept(
     directory: HostTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run._LARGEST_KEPT", 1000)
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.LARGEST_KEPT", 1000)
     measurement = run_fio(directory, FioJob.of("randread", "4k", ioengine="psync", size="1m", runtime=3))
     assert "series_clat_hist.log" not in measurement.raw
     assert {"result.json", "series_iops.log"} <= set(measurement.raw)
@@ -314,7 +314,7 @@ def test_a_directory_no_longer_ours_is_not_written(directory: HostTarget) -> Non
 
 
 def test_a_run_far_beyond_its_time_is_ended(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run._SPARE_S", -4.0)
+    monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.SPARE_S", -4.0)
     with pytest.raises(FioTimedOut, match=r"after 1 s.*run time of 4 s"):
         run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=4))
     assert _fios(directory) == []
