@@ -47,7 +47,7 @@ MOMENTS = {
     "boot": (f"pytest_cloudbench.hosts.{HOST}.connect", "", 0.01),
     "attach": ("pytest_cloudbench.aws.cloud:Cloud.attach_all", "", 0.03),
     "mkfs": (f"pytest_cloudbench.hosts.{HOST}.run", "mkfs.xfs", 0.01),
-    "test teardown": ("pytest_cloudbench.resources.ec2:Ec2.close", "", 0.01),
+    "test teardown": ("pytest_cloudbench.resources.ec2:close_factories", "", 0.01),
     "run teardown": ("pytest_cloudbench.aws.cloud:Cloud.close", "", 0.05),
     "region teardown": ("pytest_cloudbench.launcher:LeasedRegion.close", "", 0.05),
 }
