@@ -94,6 +94,7 @@ def test_a_directory_lies_on_the_disk_of_its_file_system(
     assert disks_below(host, str(within)) != [volume.path]
 
 
+@pytest.mark.alone  # a region that starts meanwhile would hold the mount, and so the partition
 def test_a_partition_lies_on_its_disk(host: SshHost, loop: str, tmp_path: Path) -> None:
     made = subprocess.run(
         ["addpart", loop, "1", "2048", "409600"], capture_output=True, text=True, check=False
