@@ -161,6 +161,14 @@ class Direct:
             raise
         # Small packets go back and forth: waiting to fill them costs 40 ms a command.
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            opened.settimeout(timeout_s)
+            # A booting host closes connections. paramiko would find that out in a thread that formats a traceback.
+            if not opened.recv(1, socket.MSG_PEEK):
+                raise ConnectionResetError("the server closed the connection before its banner")
+        except BaseException:
+            opened.close()
+            raise
         return opened
 
     def close(self) -> None:

@@ -175,6 +175,24 @@ def test_a_closed_host_refuses_commands(sshd: LocalSshd) -> None:
         host.run(["true"])
 
 
+def test_a_server_that_closes_at_once_starts_no_thread_that_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """As a booting host does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def close() -> None:
+            server.accept()[0].close()
+
+        closing = threading.Thread(target=close)
+        closing.start()
+        login = HostLogin("127.0.0.1", "nobody", _PRIVATE_KEY, _PUBLIC_KEY, port=port, connect_timeout_s=0.01)
+        host = SshHost(login)
+        with pytest.raises(HostUnreachable, match="closed the connection"):
+            host.connect()
+        closing.join()
+    assert caplog.records == []
+
+
 def _drop_once_there(sshd: LocalSshd, started: Path) -> None:
     deadline = time.monotonic() + 10
     while not started.exists() and time.monotonic() < deadline:
