@@ -8,11 +8,12 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+from ways_in import timed
 
 from pytest_cloudbench import launcher
 from pytest_cloudbench.aws.access import CloudAccess
@@ -73,12 +74,6 @@ def measure(host: Host) -> list[float]:
     commands = [timed(lambda: host.run(["true"])) for _ in range(COMMANDS)]
     outputs = [timed(lambda size=size: host.run(["head", "-c", str(size), "/dev/urandom"])) for size in SIZES]
     return [statistics.median(commands), *outputs]
-
-
-def timed(run: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began
 
 
 if __name__ == "__main__":
