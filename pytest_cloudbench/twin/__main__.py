@@ -65,10 +65,15 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--weather", type=_weather, metavar="WEATHER", help="answer like EC2 on a bad day (docs/weather.md)"
     )
+    serve.add_argument(
+        "--outbound",
+        metavar="HOST,...",
+        help="let hosts install packages from this machine's mirrors and these hosts (may be empty)",
+    )
     serve.set_defaults(run=_serve)
 
-    down = commands.add_parser("down", help="end the kept regions")
-    down.add_argument("slots", nargs="*", type=int, metavar="SLOT", help="these slots only, leased ones too")
+    down = commands.add_parser("down", help="end regions, and remove what killed ones left")
+    down.add_argument("slots", nargs="*", type=int, metavar="SLOT", help="their slots, leased ones too")
     down.set_defaults(run=_down)
 
     status = commands.add_parser("status", help="list the regions of this machine")
@@ -114,22 +119,34 @@ def _serve(asked: argparse.Namespace) -> int:
         time_compression=asked.time,
         latency=asked.latency,
         weather=asked.weather,
+        outbound=None if asked.outbound is None else [host for host in asked.outbound.split(",") if host],
     )
 
 
 def _down(asked: argparse.Namespace) -> int:
-    from pytest_cloudbench.twin.regions import END_LIMIT_S, end_kept_regions, sweep
+    from pytest_cloudbench.twin.regions import END_LIMIT_S, end_regions, known_regions, sweep
 
     if not _is_root("down"):
         return 1
-    ended, stuck = end_kept_regions(asked.slots or None)
+    ended, stuck = end_regions(asked.slots)
     sweep()
     for slot in ended:
         print(f"slot {slot}: ended")
     for slot in stuck:
         print(f"slot {slot}: still running {END_LIMIT_S:.0f} s after the request to end", file=sys.stderr)
-    if not ended and not stuck:
-        print("no kept region is up")
+    if not asked.slots:
+        kept = [record.slot for record in known_regions() if record.kept and record.alive]
+        for slot in kept:
+            print(
+                f"slot {slot}: still up, because this environment does not name it; end it with: "
+                f"cloudbench twin down {slot}",
+                file=sys.stderr,
+            )
+        if not kept:
+            print("no kept region is up")
+        return 1 if kept else 0
+    for slot in sorted({*asked.slots} - {*ended, *stuck}):
+        print(f"slot {slot}: no region is up")
     return 1 if stuck else 0
 
 

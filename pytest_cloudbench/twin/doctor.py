@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import re
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_cloudbench.limits.quantities import GIB
+from pytest_cloudbench.twin.hosts.root_disk import LOGIN_PATH
 
 State = Literal["ok", "missing", "limited"]
 _APT = "apt-get install -y {}"
 _TOOLS = {
     # program: (package of Debian and Ubuntu, whether a region requires it, purpose)
-    "fio": ("fio", True, "the load on volumes, and what this machine's disks serve"),
+    "fio": ("fio", False, "the load on volumes, and what this machine's disks serve"),
     "sshd": ("openssh-server", True, "logging in to instances"),
     "ssh-keygen": ("openssh-client", True, "host keys of instances"),
     "sudo": ("sudo", True, "the login user's root rights in instances"),
@@ -37,6 +39,8 @@ _TOOLS = {
     "iperf3": ("iperf3", False, "network loads"),
     "nvme": ("nvme-cli", False, "NVMe commands beyond the EBS throttle counters"),
 }
+_ON_HOSTS = ("fio", "iperf3", "sudo", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs")
+"""What instances run: in their path, whatever the path of this process."""
 _HTB = "tc qdisc add dev lo root handle 1: htb"
 _FILTER = 'tc filter add dev lo parent 1: protocol all prio 1 bpf bytecode "1,6 0 0 65538"'
 _LITTLE_MEMORY = 4 * GIB
@@ -96,7 +100,7 @@ def _try(*command: str) -> subprocess.CompletedProcess[str]:
 
 def _tool(program: str) -> Check:
     package, needed, purpose = _TOOLS[program]
-    place = shutil.which(program)
+    place = shutil.which(program, path=LOGIN_PATH) if program in _ON_HOSTS else shutil.which(program)
     if place is not None:
         return Check(program, "ok", place)
     return Check(program, "missing" if needed else "limited", f"not found; {purpose}", _APT.format(package))
@@ -122,6 +126,14 @@ def _python() -> Check:
         remedy = _APT.format("libffi-dev, then build Python again")
         return Check("python", "missing", f"{version} without ctypes", remedy)
     return Check("python", "ok", f"{version} at {sys.executable}")
+
+
+def _extra() -> Check:
+    missing = [name for name in ("moto", "werkzeug") if importlib.util.find_spec(name) is None]
+    if missing:
+        finding = f"{' and '.join(missing)} not installed for {sys.executable}"
+        return Check("extra [twin]", "missing", finding, "pip install 'pytest-cloudbench[twin]'")
+    return Check("extra [twin]", "ok", "moto and werkzeug are installed")
 
 
 def _loop_devices() -> Check:
@@ -150,8 +162,24 @@ def _waits_for_no_io() -> Check:
     if os.geteuid() != 0 or (found and int(found.group(1), 16) & _CAP_SYS_RESOURCE):
         return Check(name, "ok", "volumes continue while memory is short")
     return Check(
-        name, "limited", "without CAP_SYS_RESOURCE a memory limit that is reached may stop volumes",
+        name, "limited",
+        "without CAP_SYS_RESOURCE a memory limit that is reached may stop volumes, and resize2fs cannot enlarge a "
+        "mounted ext4",
         "in a container, run it with --cap-add SYS_RESOURCE or --privileged",
+    )  # fmt: skip
+
+
+def _memory_of_instances() -> Check:
+    v1, v2 = (
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+        Path("/sys/fs/cgroup/cgroup.subtree_control"),
+    )
+    place = next((path.parent for path in (v1, v2) if path.exists()), None)
+    if place is not None and not os.statvfs(place).f_flag & os.ST_RDONLY:
+        return Check("memory of instances", "ok", f"limited by control groups in {place}")
+    return Check(
+        "memory of instances", "limited", "no control groups can be made: instances have all of this machine's memory",
+        "in a container, run it with --privileged",
     )  # fmt: skip
 
 
@@ -227,7 +255,7 @@ def _memory() -> Check:
 
 
 _CHECKS: tuple[Callable[[], Check], ...] = (
-    _root, _python, _loop_devices, _fuse, _waits_for_no_io, _namespaces, _overlay,
+    _root, _python, _extra, _loop_devices, _fuse, _waits_for_no_io, _memory_of_instances, _namespaces, _overlay,
     _bridge, partial(_try_tc, "network rates", "htb", _HTB),
     partial(_try_tc, "network flows", "the bpf filter", f"{_HTB} && {_FILTER}"), _memory,
 )  # fmt: skip

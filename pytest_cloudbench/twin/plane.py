@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 from pytest_cloudbench.limits.region_settings import EBS
+from pytest_cloudbench.twin.hosts.instance_memory import InstanceMemory
 from pytest_cloudbench.twin.inventory import Inventory, PlaneError
 from pytest_cloudbench.twin.machine import PAYLOAD_SHARE, Machine, MachineRecord
 from pytest_cloudbench.twin.network.cables import Network
 from pytest_cloudbench.twin.network.governor import NetworkGovernor
+from pytest_cloudbench.twin.network.outbound import Outbound, package_hosts
 from pytest_cloudbench.twin.plane_instances import PlaneInstances
 from pytest_cloudbench.twin.region_parts import RegionParts
-from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.slots import Slot, regions_at_most
 from pytest_cloudbench.twin.volumes.disks import Store
 from pytest_cloudbench.twin.volumes.plane_volumes import PlaneVolumes
 from pytest_cloudbench.twin.workshop import Workshop
@@ -30,11 +33,18 @@ class Plane:
     Needs root. Methods may be called from any thread; the messages of their errors are sentences for people.
     ``backing`` is a directory for the volumes' data instead of memory: larger and slower. Burst credits drain and
     refill ``time_compression`` times faster than the clock. With ``latency`` "ebs" I/Os have the service time of
-    their volume's type, with "none" only the limits delay them.
+    their volume's type, with "none" only the limits delay them. With ``outbound`` its hosts install packages from this
+    machine's mirrors and these hosts; None lets nothing out.
     """
 
     def __init__(
-        self, slot: Slot, *, backing: Path | None = None, time_compression: float = 1.0, latency: str = EBS
+        self,
+        slot: Slot,
+        *,
+        backing: Path | None = None,
+        time_compression: float = 1.0,
+        latency: str = EBS,
+        outbound: Collection[str] | None = None,
     ) -> None:
         self.slot = slot
         self.latency = latency
@@ -44,8 +54,10 @@ class Plane:
         with contextlib.ExitStack() as undo:
             self._workshop = Workshop()
             undo.callback(self._workshop.close)
-            self.store = Store(slot.directory, self._workshop, backing)
+            self.store = Store(slot.directory, self._workshop, backing, partial(regions_at_most, slot.base))
             undo.callback(self.store.close)
+            memory = InstanceMemory(slot, self._workshop, self.store.root_disks_bytes)
+            undo.callback(memory.close)
             self.network = Network(slot, self._workshop)
             undo.callback(self.network.close)
             self.governor = NetworkGovernor(
@@ -53,10 +65,21 @@ class Plane:
                 time_compression=time_compression,
                 on_carried=lambda rate: record.update_network(rate * PAYLOAD_SHARE),
             )
+            undo.callback(self.governor.close)
+            hosts = set() if outbound is None else {*package_hosts(), *outbound}
+            self._outbound = Outbound(slot.caller_address, slot.interface, hosts)
             undo.pop_all()
         parts = RegionParts(
-            slot, self._workshop, self.store, self.network, time_compression, models_latency=latency == EBS
+            slot,
+            self._workshop,
+            self.store,
+            self.network,
+            memory,
+            time_compression,
+            models_latency=latency == EBS,
+            outbound=self._outbound,
         )
+        self._memory = memory
         self.machine = Machine(parts, record)
         self.volumes = PlaneVolumes(self._inventory, parts)
         self.instances = PlaneInstances(
@@ -90,8 +113,10 @@ class Plane:
             with collecting(volume_id):
                 self.volumes.delete_disk(volume_id)
         for what, close in (
+            ("outbound proxy", self._outbound.close),
             ("network's governor", self.governor.close),
             ("network", self.network.close),
+            ("memory of instances", self._memory.close),
             ("snapshots", self.volumes.snapshots.close),
             ("store", self.store.close),
             ("workshop", self._workshop.close),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -10,19 +11,21 @@ from pathlib import Path
 
 from pytest_cloudbench.limits.ceilings import MachineLimits
 from pytest_cloudbench.limits.instances import EbsLimit
-from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console
+from pytest_cloudbench.twin.hosts.hosts import BootFailed, Host, HostPlan, read_console, remove_console
 from pytest_cloudbench.twin.hosts.run_command import RunningScript, Script
 from pytest_cloudbench.twin.inventory import Inventory, PlacedInstance, PlaneError
 from pytest_cloudbench.twin.network.cables import NetworkFailed
 from pytest_cloudbench.twin.network.governor import AllowancePage, NetworkGovernor
 from pytest_cloudbench.twin.network.shaping import Shape
 from pytest_cloudbench.twin.region_parts import RegionParts
-from pytest_cloudbench.twin.volumes.disks import NoRoom
+from pytest_cloudbench.twin.volumes.disks import MIB, NoRoom
 from pytest_cloudbench.twin.volumes.figures import instance_figures
 from pytest_cloudbench.twin.volumes.instance_store import InstanceStore
 from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
 
 _INTERFACE = "eth0"
+_LAST_OUTPUTS = 256
+"""Consoles of so many ended instances can still be read; EC2 keeps them for about an hour."""
 _log = logging.getLogger(__name__)
 
 
@@ -47,6 +50,12 @@ class PlaneInstances:
         self._governor = governor
         self._release_volume = release_volume
         self._machine_disks = machine_disks
+        self._cpus = sorted(os.sched_getaffinity(0))
+        self._next_cpu = 0
+        self.serve_metadata: Callable[[HostPlan, int], Callable[[], None]] | None = None
+        """Serves the metadata of an instance in the network namespace of a process, and returns what ends that."""
+        self._metadata_ends: dict[str, Callable[[], None]] = {}
+        self._last_outputs: dict[str, str] = {}
 
     def store_is_limited(self, instance_id: str) -> bool | None:
         """Return whether an instance's store is held to its published figures; None without a store."""
@@ -55,7 +64,7 @@ class PlaneInstances:
 
     def console_output(self, instance_id: str) -> str:
         """Return what the instance printed on its console, also after a failed boot or its termination."""
-        return read_console(self._parts.slot, instance_id)
+        return self._last_outputs.get(instance_id) or read_console(self._parts.slot, instance_id)
 
     def agent_registered_at(self, instance_id: str) -> float | None:
         """Return when SSM Agent of an instance first answered, in seconds since the epoch; None if it never did."""
@@ -73,7 +82,7 @@ class PlaneInstances:
         with self._inventory.held(instance_id) as instance:
             if not instance.host.agent_answers:
                 raise PlaneError(f"{instance_id} is not running")
-            return RunningScript(script, instance_id, region, instance.host.init_pid)
+            return RunningScript(script, instance_id, region, instance.host)
 
     def boot(self, plan: HostPlan, on_shutdown: Callable[[bool], None] = lambda reboots: None) -> None:
         """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then.
@@ -86,9 +95,11 @@ class PlaneInstances:
             host = Host(
                 plan,
                 self._parts,
-                on_plugged=lambda pid: self._shape(plan, host.allowances, pid),
-                on_unplugging=lambda: self._governor.disconnect(instance_id),
+                on_plugged=lambda pid: self._plugged(plan, host.allowances, pid),
+                on_unplugging=lambda: self._unplugging(instance_id),
                 on_shutdown=on_shutdown,
+                public_ip=plan.public_ip,
+                cpus=self._take_cpus(plan.vcpus),
             )
             instance = PlacedInstance(host, self._cards(plan), InstanceStore(plan, self._parts))
             self._inventory.instances[instance_id] = instance
@@ -98,6 +109,33 @@ class PlaneInstances:
         except BaseException:
             self._forget(instance)
             raise
+
+    def _take_cpus(self, vcpus: int | None) -> tuple[int, ...]:
+        """Return processors of this machine for an instance, in turn; all if it has no more than that."""
+        count = min(vcpus or len(self._cpus), len(self._cpus))
+        first, self._next_cpu = self._next_cpu, self._next_cpu + count
+        return tuple(self._cpus[(first + each) % len(self._cpus)] for each in range(count))
+
+    def _memory_bytes(self, instance: PlacedInstance) -> int | None:
+        """Return the memory of an instance's type; None if this machine has no more, or if it cannot be held to it.
+
+        The data of disks that nothing paces would count as the memory of the instance on some machines.
+        """
+        mib = instance.host.plan.memory_mib
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if mib is None or mib * MIB >= machine:
+            return None
+        if instance.local.limited is False and self._parts.memory.charges_devices:
+            return None
+        return mib * MIB
+
+    def resources(self, instance_id: str) -> tuple[int, bool] | None:
+        """Return how many processors an instance runs on, and whether its memory is limited to that of its type.
+
+        None if there is no such instance.
+        """
+        instance = self._inventory.instances.get(instance_id)
+        return None if instance is None else (len(instance.host.cpus), instance.host.memory_is_limited)
 
     def _cards(self, plan: HostPlan) -> dict[int, InstanceVolumes]:
         """Return what paces the volumes of each EBS card."""
@@ -113,6 +151,16 @@ class PlaneInstances:
             )
             for index, (maximum, baseline) in limits.items()
         }
+
+    def _plugged(self, plan: HostPlan, pages: Path, pid: int) -> None:
+        self._shape(plan, pages, pid)
+        if self.serve_metadata is not None:
+            self._metadata_ends[plan.instance_id] = self.serve_metadata(plan, pid)
+
+    def _unplugging(self, instance_id: str) -> None:
+        self._governor.disconnect(instance_id)
+        if (end := self._metadata_ends.pop(instance_id, None)) is not None:
+            end()
 
     def _shape(self, plan: HostPlan, pages: Path, pid: int) -> None:
         """Shape the new cable of an instance, whose eth0 is in the network namespace of process ``pid``.
@@ -148,6 +196,11 @@ class PlaneInstances:
             _log.error("%s runs with an unlimited network: %s", instance_id, error)
             self._governor.remove(instance_id)
             workshop.run(lambda: (pages / _INTERFACE).unlink(missing_ok=True))
+
+    def set_public_ip(self, instance_id: str, address: str | None) -> None:
+        """Give an instance this public address, or take its own away. Raises `NetworkFailed`."""
+        with self._inventory.held(instance_id) as instance:
+            instance.host.set_public_ip(address)
 
     def stop(self, instance_id: str) -> None:
         """Shut an instance down. Its root disk, address and attachments stay; its network credits are full again.
@@ -198,6 +251,7 @@ class PlaneInstances:
             instance.local.make(self._machine_disks() if plan.local_disks else None)
         except (NoRoom, OSError) as error:
             raise BootFailed(f"{plan.instance_id} got no instance store: {error}") from error
+        instance.host.memory_bytes = self._memory_bytes(instance)
         instance.host.start(instance.nodes)
 
     def _forget(self, instance: PlacedInstance) -> None:
@@ -208,6 +262,11 @@ class PlaneInstances:
             card.close()
         instance_id = host.plan.instance_id
         self._governor.remove(instance_id)
+        self._parts.memory.forget(instance_id)
+        self._last_outputs[instance_id] = read_console(self._parts.slot, instance_id)
+        while len(self._last_outputs) > _LAST_OUTPUTS:
+            self._last_outputs.pop(next(iter(self._last_outputs)))
+        remove_console(self._parts.slot, instance_id)
         self._parts.workshop.run(lambda: shutil.rmtree(host.directory, ignore_errors=True))
         with self._inventory.lock:
             self._inventory.instances.pop(instance_id, None)

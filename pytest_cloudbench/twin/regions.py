@@ -14,11 +14,13 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from pytest_cloudbench.limits.region_settings import EBS, factor_words
+from pytest_cloudbench.twin.hosts.instance_memory import remove_groups
 from pytest_cloudbench.twin.slots import BASE, Slot, numbers_with_records, try_lock
 from pytest_cloudbench.twin.volumes.volume_process import end_leftovers
 
@@ -32,7 +34,8 @@ class RegionRecord:
     """The process that serves a slot. ``started_at`` is in seconds since the epoch.
 
     Burst credits drain and refill ``time_compression`` times faster than the clock. ``latency`` is the region's mode
-    of storage latency, ``weather`` the text of its weather (`limits.weather`).
+    of storage latency, ``weather`` the text of its weather (`limits.weather`). ``outbound`` has the hosts that its
+    instances reach besides this machine's package mirrors; None if they reach nothing.
     """
 
     slot: int
@@ -43,6 +46,7 @@ class RegionRecord:
     time_compression: float = 1.0
     latency: str = EBS
     weather: str = ""
+    outbound: str | None = None
 
     @property
     def alive(self) -> bool:
@@ -105,13 +109,19 @@ def write_access(directory: Path, access: Access, owner: int) -> None:
 def read_access(slot: int, base: Path = BASE) -> Access | None:
     """Return the access to a kept region; None if there is none or it belongs to another user."""
     content = _read(base / str(slot) / ACCESS_NAME)
-    return Access(**content) if content else None
+    return Access(**_known(Access, content)) if content else None
 
 
 def known_regions(base: Path = BASE) -> list[RegionRecord]:
     """Return all regions of this machine with a record, also those whose process has ended."""
     found = [_read(base / str(number) / RECORD_NAME) for number in numbers_with_records(base)]
-    return [RegionRecord(**content) for content in found if content]
+    return [RegionRecord(**_known(RegionRecord, content)) for content in found if content]
+
+
+def _known(kind: type[RegionRecord], content: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what another version of this package wrote beside the fields of a record."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in content.items() if name in names}
 
 
 def _write(path: Path, content: dict[str, Any], *, mode: int, owner: int | None) -> None:
@@ -166,6 +176,8 @@ class RegionStatus:
             facts.append(f"time compressed {factor_words(record.time_compression)} times")
         if record.latency != EBS:
             facts.append(f"latency {record.latency}")
+        if record.outbound is not None:
+            facts.append("outbound")
         if record.weather:
             facts.append(f"weather {record.weather}")
         if self.instances is not None:
@@ -198,22 +210,23 @@ def _counts(access: Access) -> tuple[int | None, int | None]:
     try:
         instances = [
             instance
-            for reservation in client.describe_instances()["Reservations"]
+            for page in client.get_paginator("describe_instances").paginate()
+            for reservation in page["Reservations"]
             for instance in reservation["Instances"]
             if instance["State"]["Name"] != "terminated"
         ]
-        return len(instances), len(client.describe_volumes()["Volumes"])
+        volumes = client.get_paginator("describe_volumes").paginate()
+        return len(instances), sum(len(page["Volumes"]) for page in volumes)
     except (BotoCoreError, ClientError):
         return None, None
 
 
-def end_kept_regions(slots: list[int] | None = None, base: Path = BASE) -> tuple[list[int], list[int]]:
-    """End the kept regions, or those in ``slots``; return the slots that ended and those that did not in time."""
+def end_regions(slots: Collection[int], base: Path = BASE) -> tuple[list[int], list[int]]:
+    """End the regions that own these slots; return the slots that ended and those that did not in time."""
     ended: list[int] = []
     stuck: list[int] = []
     for record in known_regions(base):
-        selected = record.slot in slots if slots else record.kept
-        if selected and record.alive:
+        if record.slot in slots and record.alive:
             (ended if record.end(END_LIMIT_S) else stuck).append(record.slot)
     return ended, stuck
 
@@ -225,6 +238,8 @@ def sweep_slot(number: int, base: Path = BASE) -> bool:
     """Remove everything left of a slot whose lock the caller holds; return True if there was anything."""
     slot = Slot(number, base)
     end_leftovers(slot.directory)
+    if base == BASE:
+        remove_groups(slot.name)
     # With another base the lock does not protect the machine's interfaces.
     has_link = base == BASE and (Path("/sys/class/net") / slot.interface).exists()
     was_there = slot.directory.exists() or has_link

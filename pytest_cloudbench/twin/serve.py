@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,16 +54,22 @@ def serve(
     time_compression: float = 1.0,
     latency: str = EBS,
     weather: Weather | None = None,
+    outbound: Sequence[str] | None = None,
 ) -> int:
     """Serve one region until a request to end; return the exit status of the process.
 
     ``backing`` is a directory for the volumes' data (None: memory), ``owner`` the user id that may read a kept
-    region's key. For ``time_compression`` and ``latency`` see `Plane`, for ``weather`` `Front`.
+    region's key. For ``time_compression``, ``latency`` and ``outbound`` see `Plane`, for ``weather`` `Front`.
     """
     try:
         _refuse_without_root()
         _refuse_without_moto()
-        options = {"backing": backing, "time_compression": time_compression, "latency": latency}
+        options = {
+            "backing": backing,
+            "time_compression": time_compression,
+            "latency": latency,
+            "outbound": outbound,
+        }
         return _serve(keep, owner, options, weather)
     except CannotServe as error:
         _print_json({"error": str(error), "remedy": error.remedy})
@@ -104,6 +110,7 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
             time_compression=plane.time_compression,
             latency=plane.latency,
             weather=str(weather or ""),
+            outbound=_outbound_words(options["outbound"]),
         )
         write_record(slot.directory, access)
         if keep:
@@ -116,6 +123,10 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
         _close(closers)
         raise
     return 0 if _close(closers) else 1
+
+
+def _outbound_words(hosts: Sequence[str] | None) -> str | None:
+    return None if hosts is None else ",".join(sorted(hosts))
 
 
 def _print_json(message: dict[str, Any]) -> None:

@@ -19,7 +19,10 @@ from pathlib import Path
 BASE = Path("/run/cloudbench")
 SLOTS = 32
 ZONES = 4
-_REGION = ipaddress.IPv4Address("198.18.0.0")  # 198.18.0.0/15 is reserved for benchmarks (RFC 2544)
+# 198.18.0.0/15 is reserved for benchmarks (RFC 2544).
+_REGION = ipaddress.IPv4Address("198.18.0.0")
+_PUBLIC = ipaddress.IPv4Address("198.19.0.0")
+PUBLIC_NETMASK = "255.254.0.0"  # an instance with a public address reaches all of this range by it
 
 
 class NoFreeSlot(RuntimeError):
@@ -54,6 +57,11 @@ class Slot:
     def network(self) -> ipaddress.IPv4Network:
         """The region's addresses: a /22 of 198.18.0.0/15."""
         return ipaddress.IPv4Network((int(_REGION) + self.number * 1024, 22))
+
+    @property
+    def public_network(self) -> ipaddress.IPv4Network:
+        """The public addresses of the region's instances: a /24 of 198.19.0.0/16."""
+        return ipaddress.IPv4Network((int(_PUBLIC) + self.number * 256, 24))
 
     def zone_network(self, zone_index: int) -> ipaddress.IPv4Network:
         """Return the /24 of one availability zone (0 to 3)."""
@@ -99,6 +107,11 @@ def try_lock(number: int, base: Path = BASE) -> int | None:
         os.close(descriptor)
 
 
+def regions_at_most(base: Path = BASE) -> int:
+    """Return how many regions of this machine may live: each has a lock file, which a killed one leaves behind."""
+    return max(1, sum(path.stem.isdigit() for path in base.glob("*.lock")))
+
+
 def take_slot(sweep: Callable[[int], object] | None = None, base: Path = BASE) -> Slot:
     """Take the first free slot and call ``sweep(number)`` once it is locked.
 
@@ -116,7 +129,7 @@ def take_slot(sweep: Callable[[int], object] | None = None, base: Path = BASE) -
         slot.directory.mkdir(mode=0o700, exist_ok=True)
         return slot
     raise NoFreeSlot(
-        f"all {SLOTS} embedded regions of this machine are in use; end one with `cloudbench twin down`"
+        f"all {SLOTS} embedded regions of this machine are in use; end one with `cloudbench twin down SLOT`"
     )
 
 

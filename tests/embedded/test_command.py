@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -30,9 +31,14 @@ def test_it(ebs_volume):
 """
 
 
-def cloudbench(*arguments):
+def cloudbench(*arguments, env=None):
     command = [sys.executable, "-m", "pytest_cloudbench.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    env = {**os.environ, **(env or {})}
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=env)
+
+
+def environment_in(printed):
+    return dict(re.findall(r"^export (\w+)=(\S+)$", printed, re.MULTILINE))
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +46,16 @@ def kept():
     """The environment of a region that is kept for these tests."""
     up = cloudbench("twin", "up")
     assert up.returncode == 0, up.stderr
-    environment = dict(re.findall(r"^export (\w+)=(\S+)$", up.stdout, re.MULTILINE))
-    already = "was already up" in up.stdout
+    environment = environment_in(up.stdout)
     yield environment
-    if not already:
-        down = cloudbench("twin", "down", *_kept_slots())
-        assert down.returncode == 0, down.stderr
+    down = cloudbench("twin", "down", env=environment)
+    assert down.returncode == 0, down.stderr
 
 
-def _kept_slots():
-    from pytest_cloudbench.launcher import kept_region
-
-    record = kept_region()
-    return [] if record is None else [str(record.slot)]
+@pytest.fixture
+def in_its_environment(kept, monkeypatch):
+    for name, value in kept.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
@@ -70,11 +73,11 @@ def client(kept):
 
 
 # Before the tests that keep another region.
-def test_a_region_kept_with_compressed_time_is_used_by_whoever_asks_for_the_same(pytester):
-    if _kept_slots():
-        pytest.skip("a region is kept on this machine already")
+def test_a_region_kept_with_compressed_time_is_used_by_whoever_asks_for_the_same(pytester, monkeypatch):
     up = cloudbench("twin", "up", "--time", "60")
     assert up.returncode == 0, up.stderr
+    for name, value in environment_in(up.stdout).items():
+        monkeypatch.setenv(name, value)
     try:
         assert "pytest --cloudbench-twin-time=60" in up.stdout
         assert "time compressed 60 times" in cloudbench("twin", "status").stdout
@@ -91,10 +94,11 @@ def test_a_region_kept_with_compressed_time_is_used_by_whoever_asks_for_the_same
         [endpoint] = re.findall(r"AWS_ENDPOINT_URL=(\S+)", up.stdout)
         result.stdout.fnmatch_lines([f"*endpoint {endpoint}"])
     finally:
-        down = cloudbench("twin", "down", *_kept_slots())
+        down = cloudbench("twin", "down")
     assert down.returncode == 0, down.stderr
 
 
+@pytest.mark.usefixtures("in_its_environment")
 def test_after_kill_9_nothing_costs_money_one_lease_later(client, tmp_path):
     process = start_pytest(tmp_path, OUTLIVES_ITS_LEASE, "--cloudbench-lease=5s")
     wait_until(lambda: (tmp_path / "renewed").exists() or process.poll() is not None, "the end of a lease")
@@ -113,6 +117,7 @@ def test_after_kill_9_nothing_costs_money_one_lease_later(client, tmp_path):
     assert ended["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
 
 
+@pytest.mark.usefixtures("in_its_environment")
 def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, client, pytester):
     volume = client.create_volume(Size=1, VolumeType="gp3", AvailabilityZone="us-east-1a")["VolumeId"]
     assert client.describe_volumes(VolumeIds=[volume])["Volumes"][0]["Iops"] == 3_000
@@ -122,8 +127,18 @@ def test_any_client_talks_to_a_kept_region_and_pytest_uses_it(kept, client, pyte
     result.stdout.fnmatch_lines([f"*endpoint {kept['AWS_ENDPOINT_URL']}"])
     assert client.describe_volumes(VolumeIds=[volume])["Volumes"], "the run must leave what is not its own"
     client.delete_volume(VolumeId=volume)
-    assert cloudbench("twin", "up").stdout.startswith("# the region was already up")
+    up_again = cloudbench("twin", "up")
+    assert up_again.stdout.startswith("# the region was already up")
     assert "kept" in cloudbench("twin", "status").stdout
+    slot = re.search(r"slot (\d+)", up_again.stdout)[1]
+    assert environment_in(cloudbench("twin", "env", slot).stdout) == kept
+
+
+def test_down_ends_no_region_that_the_environment_does_not_name(kept):
+    down = cloudbench("twin", "down")
+    assert down.returncode == 1
+    assert re.search(r"slot \d+: still up.*cloudbench twin down \d+", down.stderr)
+    assert environment_in(cloudbench("twin", "up", env=kept).stdout) == kept
 
 
 def test_the_doctor_lists_what_this_machine_can_do():

@@ -94,7 +94,8 @@ def test_quick_pace_and_the_ways_to_create_them(ec2_instance, ebs_volume, create
     listed = ec2_instance.run(["ls", by_dd.folder]).stdout.split()
     assert set(listed) == {"start", "end", *(f"file{number}" for number in range(1, 401))}
     each = create_files(data, count=100_000, size="4k", sync="each")
-    assert set(each.conditions) == {
+    # A machine with fewer processors than the type is one more condition.
+    assert {said for said in each.conditions if "vCPUs" not in said} == {
         "storage latency modelled by the embedded region",
         "quick pace: 100,000 files -> 2,000",
     }

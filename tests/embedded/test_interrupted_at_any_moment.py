@@ -72,6 +72,7 @@ def ended(before: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return run_all(runs, tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.fault("kill", "Ctrl-C from the region's start to its end")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_ends_as_interrupted_during(ended: dict[str, Ended], moment: str) -> None:
     folder, code, output, _ = ended[moment]
@@ -84,6 +85,7 @@ def test_a_run_ends_as_interrupted_during(ended: dict[str, Ended], moment: str) 
     assert not journals.exists() or not list(journals.iterdir()), "a journal: something was not removed"
 
 
+@pytest.mark.fault("kill", "Ctrl-C from the region's start to its end", leak=True)
 @pytest.mark.usefixtures("ended")
 def test_nothing_is_left_of_any(before: set[Leftover]) -> None:
     gone(before)

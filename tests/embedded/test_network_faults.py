@@ -25,6 +25,7 @@ def nothing_left(pair, *, but=0):
         assert len(end.run(["pgrep", "-x", "iperf3"], check=False).stdout.split()) == mine
 
 
+@pytest.mark.fault("network", "a port is taken")
 @pytest.mark.ec2_pair("m5.large")
 def test_a_port_that_is_taken(ec2_pair, iperf3):
     ec2_pair.server.run(["iperf3", "-s", "-D", "-p", str(PORT)])
@@ -36,6 +37,7 @@ def test_a_port_that_is_taken(ec2_pair, iperf3):
     assert "choose another port=, or omit it" in str(refused.value)
 
 
+@pytest.mark.fault("network", "a link is down for ten seconds")
 @pytest.mark.ec2_pair("m5.large")
 def test_a_link_that_is_away_for_ten_seconds(ec2_pair, iperf3, request, monkeypatch):
     """The server's interface goes down while the load runs, and SSH to it with it."""
@@ -55,6 +57,7 @@ def test_a_link_that_is_away_for_ten_seconds(ec2_pair, iperf3, request, monkeypa
     assert any(condition.startswith("no data flowed from ") for condition in told)
 
 
+@pytest.mark.fault("parsers", "iperf3's output is damaged")
 @pytest.mark.ec2_pair("m5.large")
 @pytest.mark.parametrize(
     ("output", "words"),

@@ -76,6 +76,7 @@ def ended(before, tmp_path_factory):
     return run_all(RUNS, tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.fault("kill", "a session is killed, also with its region")
 @pytest.mark.parametrize(
     ("run", "code"), [("success", 0), ("failing test", 1), ("kill -9", -9), ("kill -9 of both", 0)]
 )
@@ -83,12 +84,14 @@ def test_a_run_ends_with_its_code(ended, run, code):
     assert ended[run].code == code, ended[run].output
 
 
+@pytest.mark.fault("kill", "a session is interrupted in a test")
 @pytest.mark.parametrize("run", ["Ctrl-C", "SIGTERM"])
 def test_an_interrupted_run_says_so(ended, run):
     assert ended[run].code == 2, ended[run].output
     assert "KeyboardInterrupt" in ended[run].output
 
 
+@pytest.mark.fault("kill", "a session is killed, also with its region", leak=True)
 @pytest.mark.usefixtures("ended")
 def test_nothing_is_left_of_any(before):
     gone(before)

@@ -60,6 +60,7 @@ def ended(before, tmp_path_factory):
     return run_all(RUNS, tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.fault("kill", "the region is killed under a running session")
 @pytest.mark.parametrize("busy_with", RUNS)
 def test_each_test_that_needed_it_says_so_at_once(ended, busy_with):
     _, code, output, waited_s = ended[busy_with]
@@ -72,6 +73,7 @@ def test_each_test_that_needed_it_says_so_at_once(ended, busy_with):
     assert waited_s < 20, output
 
 
+@pytest.mark.fault("kill", "the region is killed under a running session", leak=True)
 @pytest.mark.usefixtures("ended")
 def test_the_next_start_removes_what_they_left(before, tmp_path):
     again = finish(start_pytest(tmp_path, f"{HEAD}\ndef test_it(ebs_volume):\n    pass\n"), tmp_path)

@@ -41,7 +41,7 @@ def test_repeats_on_fresh_hardware_or_on_the_same_unmounted_volume_are_replayed(
     used, fresh = (re.findall(rf"^{word} (i-\w+) (vol-\w+)$", done.stdout, re.MULTILINE) for word in WORDS)
     assert (len(used), len(set(used))) == (2, 1)
     assert len({each for pair in fresh for each in pair} - set(used[0])) == 4
-    found = re.findall(r"^  inconclusive: reaches .* of 2 repeats", done.stdout, re.MULTILINE)
+    found = re.findall(r"^Inconclusive: inconclusive: reaches .* of 2 repeats", done.stdout, re.MULTILINE)
     assert len(found) == 2, done.stdout
     again = run("--cloudbench-replay=kept", "--cloudbench-inconclusive=fail")
     assert "4 passed" in again.stdout, again.stdout + again.stderr

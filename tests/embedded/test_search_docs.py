@@ -25,7 +25,7 @@ def test_a_planted_weakness_is_found_shrunk_kept_and_replayed(tmp_path):
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
-        (line,) = re.findall(r"^  (\w+: .* jobs were measured in .*)$", done.stdout, re.MULTILINE) or [
+        (line,) = re.findall(r"^E +(\w+: .* jobs were measured in .*)$", done.stdout, re.MULTILINE) or [
             done.stdout + done.stderr
         ]
         return line

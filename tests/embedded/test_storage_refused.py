@@ -49,6 +49,7 @@ def test_more_volumes_than_the_type_may_attach(ec2, ec2_instance, volume_ids):
     assert not volume_ids() - before, "refused before any was created"
 
 
+@pytest.mark.fault("disks", "a device is mounted or has content")
 @pytest.mark.ec2_instance("m5.large")
 @pytest.mark.ebs_volume(gp3(size_gib=1))
 def test_a_device_that_is_mounted_or_holds_a_file_system_is_no_target(ec2_instance, ebs_volume, fio, sweep):
@@ -71,6 +72,7 @@ def test_a_device_that_is_mounted_or_holds_a_file_system_is_no_target(ec2_instan
     assert ec2_instance.run(["cat", "/by-hand/mine"]).stdout == "mine\n"
 
 
+@pytest.mark.fault("disks", "the root device is the target")
 @pytest.mark.ssh
 @pytest.mark.ec2_instance("m5.large")
 @pytest.mark.ebs_volume(gp3(size_gib=1))
@@ -85,6 +87,7 @@ def test_the_root_device_is_no_target(ec2_instance, ebs_volume, fio):
     ec2_instance.run(["umount", ebs_volume.path], sudo=True, check=False)
 
 
+@pytest.mark.fault("disks", "a file system fills up during a load")
 @pytest.mark.ec2_instance("m5.2xlarge")
 @pytest.mark.ebs_volume(gp3(size_gib=1, throughput_mib=500))
 def test_a_file_system_that_fills_up_while_files_are_created(ec2_instance, ebs_volume, create_files):

@@ -40,6 +40,7 @@ def moto_restored() -> Iterator[None]:
     from moto.ssm.models import ssm_backends
 
     zones = RegionsAndZonesBackend.zones[REGION]
+    added = OVERRIDES.keys() - INSTANCE_TYPES.keys()
     tables = (utils.EC2_RESOURCE_TO_PREFIX, utils.EC2_PREFIX_TO_RESOURCE, utils.filter_dict_attribute_mapping)
     kept = [(table, dict(table)) for table in tables]
     backends = [(known, known[ACCOUNT].pop(REGION, None)) for known in (ec2_backends, ssm_backends)]
@@ -54,7 +55,7 @@ def moto_restored() -> Iterator[None]:
     for table, entries in kept:
         table.clear()
         table.update(entries)
-    for name in OVERRIDES:
+    for name in added:
         INSTANCE_TYPES.pop(name, None)
     InstanceTypeBackend.instance_types[:] = [
         one for one in InstanceTypeBackend.instance_types if one["InstanceType"] in INSTANCE_TYPES
@@ -90,6 +91,19 @@ def real_calls() -> Iterator[Calls]:
         stack.callback(front.close)
         front.open(plane)
         yield Calls(front)
+
+
+@pytest.fixture(scope="module")
+def module_calls() -> Iterator[Calls]:
+    """A region that the tests of a module share; its plane is a `RecordingPlane`."""
+    with moto_restored():
+        front = Front()
+        front.start()
+        front.open(RecordingPlane())  # type: ignore[arg-type]
+        try:
+            yield Calls(front)
+        finally:
+            front.close()
 
 
 @pytest.fixture

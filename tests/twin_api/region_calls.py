@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from ipaddress import IPv4Network
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,6 +72,8 @@ class RecordingPlane:
         self.latency = "ebs"
         self.activity: tuple[list[Any], list[Any]] = ([], [])
         self.limited_stores: dict[str, bool] = {}
+        self.held_resources: dict[str, tuple[int, bool]] = {}
+        self.serve_metadata: Any = None
         self.booting = 0
         self.most_booting = 0
         self.running_scripts = 0
@@ -101,18 +104,31 @@ class RecordingPlane:
         with self._lock:
             return [call for call in self.calls if call[0] == name]
 
-    def take_address(self, zone_index: int) -> str:
+    def take_address(self, zone_index: int, network: IPv4Network | None = None) -> str:
         with self._lock:
             if len(self.taken) >= self.addresses:
                 raise RuntimeError("no address is left")
-            network = self.slot.zone_network(zone_index)
+            network = network or self.slot.zone_network(zone_index)
             address = str(network.network_address + next(self._counters[zone_index]))
             self.taken.add(address)
             return address
 
+    def take_public_address(self) -> str:
+        return self.take_address(0, self.slot.public_network)
+
+    def reserve_address(self, zone_index: int, address: str) -> None:
+        with self._lock:
+            self.taken.add(address)
+
+    def is_free(self, address: str) -> bool:
+        return address not in self.taken
+
     def release_address(self, address: str) -> None:
         with self._lock:
             self.taken.remove(address)
+
+    def set_public_ip(self, instance_id: str, address: str | None) -> None:
+        self._record("set_public_ip", instance_id, address)
 
     def boot(self, plan: Any, on_shutdown: Callable[[bool], None]) -> None:
         with self._lock:
@@ -156,6 +172,9 @@ class RecordingPlane:
         self._record("create_disk", volume_id, spec.size_gib, spec, *([snapshot_id] if snapshot_id else []))
         with self._lock:
             self.disks[volume_id] = spec
+
+    def resources(self, instance_id: str) -> tuple[int, bool] | None:
+        return self.held_resources.get(instance_id)
 
     def store_is_limited(self, instance_id: str) -> bool | None:
         return self.limited_stores.get(instance_id)

@@ -249,7 +249,22 @@ INSTANCES = [
     ({"InstanceType": "m5.large", "SecurityGroupIds": ["mine"]}, "InvalidGroupId.Malformed", "mine"),
     ({"InstanceType": "m5.large", "SecurityGroups": ["mine"]}, "InvalidGroup.NotFound", "mine"),
     ({"InstanceType": "m5.large", "UserData": "x" * 16_385}, "InvalidParameterValue", "16385"),
-    ({"InstanceType": "m5.large", "PrivateIpAddress": "198.18.0.99"}, "UnsupportedOperation", "address"),
+    ({"InstanceType": "m5.large", "PrivateIpAddress": "10.0.0.9"}, "InvalidParameterValue", "range"),
+    ({"InstanceType": "m5.large", "PrivateIpAddress": "198.18.0.2"}, "InvalidParameterValue", "reserved"),
+    ({"InstanceType": "m5.large", "PrivateIpAddress": "here"}, "InvalidParameterValue", "here"),
+    (
+        {
+            "InstanceType": "m5.large",
+            "NetworkInterfaces": [{"DeviceIndex": 0, "SecondaryPrivateIpAddressCount": 2}],
+        },
+        "UnsupportedOperation",
+        "one private address",
+    ),
+    (
+        {"InstanceType": "m5.large", "NetworkInterfaces": [{"DeviceIndex": 0, "InterfaceType": "efa"}]},
+        "UnsupportedOperation",
+        "efa",
+    ),
     (
         {
             "InstanceType": "m5.large",
@@ -299,9 +314,10 @@ def test_user_data_of_exactly_the_limit_is_accepted(calls: Calls, plane: Recordi
 
 
 def test_zone_that_does_not_offer_the_type(calls: Calls) -> None:
-    offerings = calls.ec2.describe_instance_type_offerings(LocationType="availability-zone")[
-        "InstanceTypeOfferings"
-    ]
+    pages = calls.ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone"
+    )
+    offerings = [one for page in pages for one in page["InstanceTypeOfferings"]]
     zones: dict[str, set[str]] = {}
     for one in offerings:
         zones.setdefault(one["InstanceType"], set()).add(one["Location"])
@@ -408,7 +424,7 @@ def test_unknown_types_are_named_with_their_neighbours(calls: Calls) -> None:
     ("call", "asked"),
     [
         ("create_snapshots", {"InstanceSpecification": {"InstanceId": "i-00000000000000000"}}),
-        ("allocate_address", {}),
+        ("create_nat_gateway", {"SubnetId": "subnet-00000000000000000"}),
         ("request_spot_instances", {"InstanceCount": 1}),
         ("create_image", {"InstanceId": "i-00000000000000000", "Name": "xyz"}),
     ],

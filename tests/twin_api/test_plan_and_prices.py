@@ -142,7 +142,6 @@ def session(calls, tmp_path):
             FRONT=json.dumps(access),
             AWS_ACCESS_KEY_ID=key.key_id,
             AWS_SECRET_ACCESS_KEY=key.secret,
-            AWS_SESSION_TOKEN="token",
             AWS_CREDENTIAL_EXPIRATION=end.isoformat(),
         )
 

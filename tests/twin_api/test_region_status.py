@@ -92,3 +92,12 @@ def test_the_access_file_of_a_kept_region_has_factor_and_latency(tmp_path: Path,
     assert read_access(5, tmp_path) == access
     outside = RecordOutside.from_json(json.loads((directory / "access.json").read_text()))
     assert (outside.time_compression, outside.latency) == (60.0, "none")
+
+
+def test_a_record_of_a_later_version_is_shown_without_its_further_fields(
+    tmp_path: Path, region_pid: int
+) -> None:
+    path = recorded(tmp_path, region_pid, weather="aws") / "region.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "of_a_later_version": 1}))
+    [status] = region_statuses(tmp_path)
+    assert status.to_json()["weather"] == "aws"

@@ -202,7 +202,11 @@ def test_many_commands_at_a_time(shell: Shell) -> None:
 def test_the_end_of_an_instance_ends_its_commands(shell: Shell) -> None:
     calls = shell.calls
     command = shell.send("sleep 780", to=[shell.other])
-    until(lambda: shell.got(command, shell.other)["Status"] == "InProgress", "the script runs")
+    sleeps = ["pgrep", "-xf", "sleep 780"]
+    until(
+        lambda: subprocess.run(sleeps, stdout=subprocess.DEVNULL, check=False).returncode == 0,
+        "the script runs",
+    )
     calls.ec2.stop_instances(InstanceIds=[shell.other])
     done = shell.ended(command, shell.other)
     assert (done["Status"], done["ResponseCode"]) == ("Failed", -1)

@@ -84,6 +84,7 @@ def use(cloud: Cloud) -> None:
     cloud.release([copy])
 
 
+@pytest.mark.fault("API", "weather: throttling, lags, lost answers, errors", leak=True)
 def test_a_run_leaves_nothing(make_cloud: Callable[[], Cloud], calls: Calls, tmp_path: Path) -> None:
     cloud = make_cloud()
     try:
@@ -110,6 +111,7 @@ def test_runs_side_by_side_do_not_throttle_one_another_into_failure(
     until(lambda: left(calls) == [], "the region is empty")
 
 
+@pytest.mark.fault("kill", "a run under weather is killed, and the next start reaps", leak=True)
 def test_what_a_killed_run_left_is_reaped(
     make_cloud: Callable[[], Cloud], calls: Calls, tmp_path: Path
 ) -> None:

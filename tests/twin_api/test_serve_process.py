@@ -25,7 +25,7 @@ from pytest_cloudbench.twin import serve as serve_module
 from pytest_cloudbench.twin.__main__ import main
 from pytest_cloudbench.twin.regions import (
     RegionRecord,
-    end_kept_regions,
+    end_regions,
     region_statuses,
     sweep,
     write_record,
@@ -109,7 +109,7 @@ def test_region_lives_as_long_as_its_lease(serve: Serve) -> None:
     process, access = serve()
     assert set(access) == {
         "endpoint_url", "region", "access_key", "secret_key", "ssh_from_cidr", "pid", "slot", "version",
-        "time_compression", "latency", "weather", "kept", "started_at",
+        "time_compression", "latency", "weather", "kept", "started_at", "outbound",
     }  # fmt: skip
     assert access["pid"] == process.pid
     assert access["ssh_from_cidr"].endswith("/32")
@@ -259,7 +259,7 @@ def test_down_does_not_end_processes_of_other_programs(tmp_path: Path) -> None:
             directory = tmp_path / "5"
             directory.mkdir()
             write_record(directory, RegionRecord(5, stranger.pid, "http://127.0.0.1:1", True, time.time()))
-            assert end_kept_regions(base=tmp_path) == ([], [])
+            assert end_regions([5], tmp_path) == ([], [])
             assert stranger.poll() is None
             assert "has ended" in str(region_statuses(tmp_path)[0])
         finally:

@@ -36,6 +36,7 @@ def worst_machine(monkeypatch):
     monkeypatch.setattr(disks, "memory_available", lambda: 0)
     monkeypatch.setattr(doctor.subprocess, "run", refuses)
     monkeypatch.setattr(Path, "exists", lambda self: False)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _: None)
     return monkeypatch
 
 
@@ -45,7 +46,7 @@ def worst_machine(monkeypatch):
 def test_every_finding_on_the_worst_machine_has_a_remedy(worst_machine, user, tools, program):
     worst_machine.setattr(doctor.subprocess, "run", program)
     worst_machine.setattr(doctor.os, "geteuid", lambda: user)
-    worst_machine.setattr(doctor.shutil, "which", lambda _: tools)
+    worst_machine.setattr(doctor.shutil, "which", lambda _, path=None: tools)
     wrong = [check for check in doctor.examine() if check.state != "ok"]
     assert not [check.name for check in wrong if not check.remedy.strip()]
     assert not [check.name for check in wrong if not check.finding.strip()]
@@ -57,7 +58,7 @@ def test_the_worst_machine_fails_every_check(worst_machine):
     for user in (0, 1000):
         for tools in (None, "/usr/bin/tool"):
             worst_machine.setattr(doctor.os, "geteuid", lambda user=user: user)
-            worst_machine.setattr(doctor.shutil, "which", lambda _, tools=tools: tools)
+            worst_machine.setattr(doctor.shutil, "which", lambda _, path=None, tools=tools: tools)
             found |= {check.name for check in doctor.examine() if check.state != "ok"}
     assert {check.name for check in doctor.examine()} - found <= ALWAYS_THERE
 
@@ -125,3 +126,9 @@ def test_a_machine_that_may_stop_volumes_when_memory_is_short_is_reported(monkey
     check = doctor._waits_for_no_io()
     assert check.state == state
     assert ("SYS_RESOURCE" in check.remedy) == (state == "limited")
+
+
+def test_a_program_that_only_hosts_find_is_there(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = {check.name: check.state for check in doctor.examine()}
+    assert found["mkfs.ext4"] == found["sudo"] == "ok"

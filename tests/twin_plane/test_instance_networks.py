@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -127,7 +128,9 @@ def test_a_cable_is_shaped_before_its_instance_can_use_it(monkeypatch, tmp_path)
     class Disk:
         layers = ()
 
-    monkeypatch.setattr(Host, "_spawn", lambda self: None)
+    monkeypatch.setattr(Host, "_spawn", lambda self: SimpleNamespace(pid=os.getpid()))
+    (tmp_path / PLAN.instance_id / "disk").mkdir(parents=True)
+    memory = SimpleNamespace(hold=lambda *_: False)
     monkeypatch.setattr(Host, "_watch", lambda self, process: None)
     monkeypatch.setattr(
         Host, "_send", lambda self, line: order.append(line if line == b"plugged" else "plan")
@@ -135,9 +138,9 @@ def test_a_cable_is_shaped_before_its_instance_can_use_it(monkeypatch, tmp_path)
     monkeypatch.setattr(Host, "_expect", lambda self, event, deadline: order.append(event) or {"pid": 7})
     monkeypatch.setattr(Host, "_wait_for_sshd", lambda self, deadline: None)
     host = Host(
-        PLAN, SimpleNamespace(network=Switch(), workshop=Workshop(), roots=tmp_path),
+        PLAN, SimpleNamespace(network=Switch(), workshop=Workshop(), roots=tmp_path, memory=memory),
         on_plugged=lambda pid: order.append(f"shaped in {pid}"), on_unplugging=lambda: None,
-        on_shutdown=lambda reboots: None,
+        on_shutdown=lambda reboots: None, cpus=tuple(os.sched_getaffinity(0)),
         _disk=Disk(), _booted_once=True,
     )  # fmt: skip
     host.start([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -201,6 +202,32 @@ def test_a_volume_keeps_its_data_over_reboot_detach_and_another_instance(driver)
         plane.volumes.delete_disk("vol-0a")
 
 
+def test_nvme_list_shows_the_instances_own_devices(driver):
+    driver.boot("i-list")
+    for number in (1, 2):
+        driver.plane.volumes.create_disk(f"vol-1{number}", gp3(size_gib=number))
+        driver.plane.volumes.attach(f"vol-1{number}", "i-list", f"/dev/xvda{'abc'[number]}")
+    try:
+        devices = json.loads(driver.ssh("i-list", "sudo nvme list -o json"))["Devices"]
+        assert [(each["DevicePath"], each["SerialNumber"], each["PhysicalSize"]) for each in devices] == [
+            ("/dev/nvme1n1", "vol11", 1024**3),
+            ("/dev/nvme2n1", "vol12", 2 * 1024**3),
+        ]
+        assert {each["ModelNumber"] for each in devices} == {"Amazon Elastic Block Store"}
+        header, rule, *rows = driver.ssh("i-list", "sudo nvme list").splitlines()
+        ends = [match.end() for match in re.finditer("-+", rule)]
+        columns = [
+            [row[begin:end].strip() for begin, end in zip([0, *ends], ends, strict=False)] for row in rows
+        ]
+        assert [row[0] for row in columns] == ["/dev/nvme1n1", "/dev/nvme2n1"]
+        assert [row[2] for row in columns] == ["vol11", "vol12"]
+        assert header.index("Model") == ends[2] + 1
+    finally:
+        driver.plane.instances.terminate("i-list")
+        for number in (1, 2):
+            driver.plane.volumes.delete_disk(f"vol-1{number}")
+
+
 def test_xen_types_have_the_attachments_device_name(driver):
     driver.boot("i-xen", nitro=False)
     driver.plane.volumes.create_disk("vol-0e", gp3(size_gib=1))
@@ -335,6 +362,112 @@ def test_a_volume_detached_by_force_fails_and_can_be_attached_again(driver):
     finally:
         assert plane.volumes.detach("vol-1b")
         plane.volumes.delete_disk("vol-1b")
+
+
+def test_no_cache_hides_that_a_volume_is_gone(driver):
+    """Buffered I/O would continue in the page cache, faster than any volume."""
+    plane, devices = driver.plane, []
+    for volume_id in ("vol-1c", "vol-1d"):
+        plane.volumes.create_disk(volume_id, gp3(size_gib=1))
+        devices.append(f"/dev/{plane.volumes.attach(volume_id, 'i-one', '/dev/sdf')}")
+    raw, mounted = devices
+    fio = "fio --name=x --bs=4k --rw=randwrite --direct=0 --size=64m --time_based --runtime=60 --filename="
+    driver.ssh("i-one", f"sudo mkfs.ext4 -q {mounted} && sudo mount {mounted} /mnt")
+    loads = [
+        subprocess.Popen(driver.command("i-one", f"sudo {fio}{target}"), stdout=subprocess.PIPE, text=True)
+        for target in (raw, "/mnt/x")
+    ]
+    try:
+        wait_until(lambda: driver.counters("i-one", raw)["write_ops"] > 0, "a load")
+        assert plane.volumes.detach("vol-1c") is True, "open, but not mounted"
+        assert plane.volumes.detach("vol-1d", force=True) is True
+        for load in loads:
+            assert "rror" in load.communicate(timeout=10)[0]
+    finally:
+        for load in loads:
+            load.kill()
+            load.communicate()
+        driver.ssh("i-one", "sudo pkill fio; sudo umount -l /mnt", check=False)
+        plane.volumes.delete_disk("vol-1c")
+        plane.volumes.delete_disk("vol-1d")
+
+
+def test_a_detached_volume_has_all_that_was_written_to_it(driver):
+    """The last program that closes a device makes the kernel write what it holds; the region is one too many."""
+    plane = driver.plane
+    plane.volumes.create_disk("vol-1e", gp3(size_gib=1))
+    device = f"/dev/{plane.volumes.attach('vol-1e', 'i-one', '/dev/sdf')}"
+    try:
+        write = (
+            f"head -c 4M /dev/urandom > /tmp/x && sudo dd if=/tmp/x of={device} bs=1M && sha256sum < /tmp/x"
+        )
+        written = driver.ssh("i-one", write)
+        plane.volumes.take_snapshot("snap-1e", "vol-1e")
+        assert plane.volumes.detach("vol-1e")
+        plane.volumes.create_disk("vol-1f", gp3(size_gib=1), "snap-1e")
+        for volume_id in ("vol-1e", "vol-1f"):
+            device = f"/dev/{plane.volumes.attach(volume_id, 'i-two', '/dev/sdf')}"
+            assert driver.ssh("i-two", f"sudo head -c 4M {device} | sha256sum") == written
+            assert plane.volumes.detach(volume_id)
+    finally:
+        for volume_id in ("vol-1e", "vol-1f"):
+            plane.volumes.delete_disk(volume_id)
+
+
+def test_the_tools_of_an_instance_show_its_own_disks(driver):
+    plane = driver.plane
+    plane.volumes.create_disk("vol-1f2", gp3(size_gib=1))
+    name = plane.volumes.attach("vol-1f2", "i-one", "/dev/sdf")
+
+    def listed(more=""):
+        found = json.loads(
+            driver.ssh("i-one", f"lsblk -b -J -o NAME,TYPE,SIZE,SERIAL,MODEL,FSTYPE,MOUNTPOINT {more}")
+        )
+        return {each["name"]: each for each in found["blockdevices"]}
+
+    def partitions():
+        return {
+            line.split()[3]: int(line.split()[2])
+            for line in driver.ssh("i-one", "tail -n +3 /proc/partitions").splitlines()
+        }
+
+    try:
+        driver.ssh("i-one", f"sudo mkfs.ext4 -q /dev/{name} && sudo mount /dev/{name} /mnt")
+        disks = listed()
+        assert set(disks) == {"nvme0n1", name}
+        assert disks["nvme0n1"]["mountpoint"] == "/"
+        assert disks[name] == {
+            "name": name, "type": "disk", "size": 1024**3, "serial": "vol1f2", "model": "Amazon Elastic Block Store",
+            "fstype": "ext4", "mountpoint": "/mnt",
+        }  # fmt: skip
+        assert set(listed(f"/dev/{name}")) == {name}
+        assert (
+            driver.ssh("i-one", "lsblk /dev/nvme9n1 2>&1", check=False)
+            == "lsblk: /dev/nvme9n1: not a block device\n"
+        )
+        assert driver.ssh("i-one", "lsblk -dn -o NAME | sort").split() == ["nvme0n1", name]
+        for options in ("-dno NAME", "-dnoNAME", "-dn --output NAME", "-dn --output=NAME"):
+            assert driver.ssh("i-one", f"lsblk {options} /dev/{name}").split() == [name], options
+        assert partitions().keys() == {"nvme0n1", name}
+        assert f"/dev/{name}: " in driver.ssh("i-one", "sudo blkid")
+        assert driver.ssh("i-one", "findmnt -n -o SOURCE /mnt") == f"/dev/{name}\n"
+        plane.volumes.modify("vol-1f2", gp3(size_gib=2))
+        assert partitions()[name] == 2 * 1024**2
+        assert listed()[name]["size"] == 2 * 1024**3
+        driver.ssh("i-one", "sudo umount /mnt")
+        assert plane.volumes.detach("vol-1f2")
+        assert set(listed()) == partitions().keys() == {"nvme0n1"}
+    finally:
+        driver.ssh("i-one", "sudo umount /mnt", check=False)
+        plane.volumes.detach("vol-1f2", force=True)
+        plane.volumes.delete_disk("vol-1f2")
+
+
+def test_the_console_of_an_ended_instance_can_be_read_and_leaves_no_file(driver):
+    driver.launch("i-ended")
+    driver.plane.instances.terminate("i-ended")
+    assert "sshd started" in driver.plane.instances.console_output("i-ended")
+    assert not list(driver.plane.slot.directory.glob("i-ended*"))
 
 
 def test_a_failed_boot_has_a_reason_and_leaves_nothing(driver, monkeypatch, tmp_path):
@@ -476,3 +609,34 @@ time.sleep(600)
             assert [path.name for path in slot.directory.iterdir()] == []
     finally:
         slot.release()
+
+
+def test_public_addresses_lead_to_instances_of_another_vpc(driver):
+    """Only its public address leads to an instance of a client's VPC, also after the address has moved."""
+    network = driver.plane.network
+    public = network.take_public_address()
+    private = {}
+    for name, given in (("i-vpc", public), ("i-vpc-other", None)):
+        private[name] = network.take_address(1, ipaddress.IPv4Network("10.7.1.0/24"))
+        driver.addresses[name] = public
+        hostname = name.removeprefix("i-")
+        keys = (driver.public_key,)
+        driver.plane.instances.boot(
+            HostPlan(
+                name, "t", private[name], hostname, "ec2-user", keys, public_ip=given, netmask="255.255.0.0"
+            )
+        )
+    try:
+        assert driver.ssh("i-vpc", "hostname").strip() == "vpc"
+        answer = driver.ssh("i-vpc", f"exec 3</dev/tcp/{private['i-vpc-other']}/22 && head -c 4 <&3")
+        assert answer == "SSH-"
+        driver.plane.instances.set_public_ip("i-vpc", None)
+        driver.plane.instances.set_public_ip("i-vpc-other", public)
+        assert driver.ssh("i-vpc-other", "hostname").strip() == "vpc-other"
+        driver.plane.instances.stop("i-vpc-other")
+        driver.plane.instances.start("i-vpc-other")
+        assert driver.ssh("i-vpc-other", "hostname").strip() == "vpc-other"
+    finally:
+        for name in private:
+            driver.plane.instances.terminate(name)
+        network.release_address(public)

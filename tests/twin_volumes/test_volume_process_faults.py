@@ -56,6 +56,7 @@ def needs(*programs):
 # --- the process ends or stops -----------------------------------------------------------------------------
 
 
+@pytest.mark.fault("disks", "the process behind the volumes is killed")
 @pytest.mark.parametrize("make", ["mkfs.ext4 -q -E nodiscard", "mkfs.xfs -q -K"])
 def test_a_killed_process_fails_all_io_and_the_next_attachment_starts_another(instance, make):
     needs(make.partition(" ")[0])
@@ -107,6 +108,7 @@ def test_volumes_of_a_killed_process_can_be_detached_by_force(plane):
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.fault("disks", "the process behind the volumes hangs")
 def test_a_process_that_does_not_answer_is_ended(plane, monkeypatch):
     monkeypatch.setattr(volume_process, "_ANSWER_S", 1.0)
     instance = Instance(plane, "i-mute")
@@ -126,6 +128,7 @@ def test_a_process_that_does_not_answer_is_ended(plane, monkeypatch):
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.fault("disks", "the process behind the volumes hangs")
 def test_io_of_a_process_that_cannot_be_ended_is_aborted(instance, monkeypatch):
     """It may wait for I/O that only it could serve. The test uses a stopped process that is never killed."""
     volume_id, device = instance.volume(FAST)
@@ -143,6 +146,7 @@ def test_io_of_a_process_that_cannot_be_ended_is_aborted(instance, monkeypatch):
         os.kill(server.pid, signal.SIGKILL)
 
 
+@pytest.mark.fault("kill", "the region is killed, its volume process stopped", leak=True)
 def test_the_next_start_ends_a_process_that_was_stopped_when_its_region_was_killed():
     code = """
 import subprocess, sys, time
@@ -183,6 +187,7 @@ time.sleep(600)
 # --- data and room -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault("disks", "the machine behind a volume has no room")
 def test_a_write_without_room_fails_and_succeeds_when_there_is_room(instance, monkeypatch):
     _, device = instance.volume(FAST)
     written = f"dd if=/dev/urandom of={device} bs=1M count=64 oflag=direct"

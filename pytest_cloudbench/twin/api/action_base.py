@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from moto.ec2.responses import EC2Response
 
 from .backend import RegionVolume
-from .refusal import Refusal, invalid_value, required, well_formed_id
+from .filters import Filter
+from .refusal import Refusal, required, well_formed_id
 from .region import Region
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
         super().__init__()
         self.home = region  # moto keeps the name of the region in `region`
         self.params = {}
+        self.action = ""
+        self.filters: Sequence[Filter] = ()
 
     @property
     def ec2_backend(self) -> Any:
@@ -69,15 +72,3 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
             log.exception("%s", failure)
             undo()
             raise Refusal(code, f"{failure}: {error}") from error
-
-    def refuse_reserved_tags(self) -> None:
-        """Refuse a request that sets the service's own tags."""
-        specifications = self.params.get("TagSpecifications") or self.params.get("TagSpecification") or []
-        tags = [tag for one in specifications for tag in one.get("Tags") or []]
-        for tag in [*tags, *(self.params.get("Tags") or [])]:
-            key = tag.get("Key") or ""
-            if key.lower().startswith("aws:"):
-                raise invalid_value(
-                    f"Value ({key}) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for "
-                    "internal use."
-                )

@@ -13,8 +13,13 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
+
+# AWS Identity and Access Management User Guide, "AWS Signature Version 4 for API requests", read 2026-11.
+MAX_AGE = timedelta(minutes=15)
+MAX_PRESIGNED_S = 7 * 24 * 3600
 
 _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _AUTHORIZATION = re.compile(
@@ -36,6 +41,8 @@ class Credential:
     """The key id, time, region, service and signature in a signed request.
 
     ``date`` is the request's full time stamp; ``day``, ``region`` and ``service`` are the signature's scope.
+    ``lasts_s`` is how long a presigned address holds, in seconds as it states them; None for a request signed by
+    header. ``token`` is a session token, which the region's keys do not have.
     """
 
     key_id: str
@@ -45,6 +52,8 @@ class Credential:
     date: str
     signed_headers: tuple[str, ...]
     signature: str
+    lasts_s: str | None = None
+    token: str = ""
 
 
 def new_access_key() -> AccessKey:
@@ -57,16 +66,43 @@ def read_credential(environ: Mapping[str, Any]) -> Credential | None:
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     authorization = environ.get("HTTP_AUTHORIZATION", "")
     date = _header(environ, "x-amz-date")
+    lasts_s = None
     if not authorization and query.get("X-Amz-Algorithm") == "AWS4-HMAC-SHA256":
         authorization = (
             f"AWS4-HMAC-SHA256 Credential={query.get('X-Amz-Credential')}, "
             f"SignedHeaders={query.get('X-Amz-SignedHeaders')}, Signature={query.get('X-Amz-Signature')}"
         )
-        date = query.get("X-Amz-Date", "")
+        date, lasts_s = query.get("X-Amz-Date", ""), query.get("X-Amz-Expires", "")
     found = _AUTHORIZATION.match(authorization)
     if found is None:
         return None
-    return Credential(found[1], found[2], found[3], found[4], date, tuple(found[5].split(";")), found[6])
+    token = _header(environ, "x-amz-security-token") or query.get("X-Amz-Security-Token", "")
+    return Credential(
+        found[1], found[2], found[3], found[4], date, tuple(found[5].split(";")), found[6], lasts_s, token
+    )
+
+
+def fault_in_time(credential: Credential, now: datetime) -> str | None:
+    """Return why a signature does not hold at this time; None if it does.
+
+    A request holds for 15 minutes before and after its date, a presigned address from its date on as long as it states.
+    """
+    try:
+        made = datetime.strptime(credential.date, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return f"the date must be of the form 20261231T235959Z, got {credential.date!r}"
+    age = now - made
+    if age < -MAX_AGE:
+        return f"it is dated {credential.date}, later than {now:%Y%m%dT%H%M%SZ} (+ 15 min.)"
+    lasts = MAX_AGE
+    if credential.lasts_s is not None:
+        if not (credential.lasts_s.isdigit() and 1 <= int(credential.lasts_s) <= MAX_PRESIGNED_S):
+            return f"X-Amz-Expires must be 1 to {MAX_PRESIGNED_S} seconds, got {credential.lasts_s!r}"
+        lasts = timedelta(seconds=int(credential.lasts_s))
+    if age > lasts:
+        seconds = int(lasts.total_seconds())
+        return f"it is dated {credential.date} and held for {seconds} s, until {made + lasts:%Y%m%dT%H%M%SZ}"
+    return None
 
 
 def holds(key: AccessKey, credential: Credential) -> bool:

@@ -11,22 +11,19 @@ from datetime import datetime
 from typing import Any
 
 from moto.core.utils import utcnow
-from moto.ec2.models import EC2Backend, ec2_backends
+from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.elastic_block_store import Snapshot, Volume
-from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.instance_types import (
     INSTANCE_TYPE_OFFERINGS,
     INSTANCE_TYPES,
     InstanceType,
     InstanceTypeBackend,
 )
-from moto.ec2.models.subnets import Subnet
-from moto.ec2.utils import random_snapshot_id, random_subnet_id, random_volume_id
+from moto.ec2.utils import random_snapshot_id, random_volume_id
 
 from pytest_cloudbench.limits.instances import OVERRIDES
-from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.twin.slots import ZONES, Slot
@@ -35,8 +32,13 @@ from .capacity_reservations import CapacityReservations, register_capacity_reser
 from .images import Image
 from .moto_loading import ACCOUNT, REGION
 from .placement_groups import PlacementGroups, register_placement_groups
+from .region_network import AddressSource, NetworkBackend
 
 EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000eb50"
+
+
+# Families that AWS calls previous generation. moto's catalogue adds c5, m5, r5 and six later ones, which it does not.
+_PREVIOUS_GENERATION = frozenset("a1 c1 c3 c4 d2 g3 i2 m1 m2 m3 m4 p2 r3 r4 t1".split())  # noqa: SIM905
 
 
 class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
@@ -49,6 +51,7 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
     def __init__(self, *args: Any, spec: VolumeSpec, backs_root: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.disk_state = "creating"
+        self.multi_attach_enabled = False
         self.spec = spec
         self.backs_root = backs_root
 
@@ -101,40 +104,6 @@ class RegionSnapshot(Snapshot):  # type: ignore[misc]  # moto is not typed here
         return "100%" if self.status == "completed" else f"{self._percent(self.id)}%"
 
 
-class RegionSubnet(Subnet):  # type: ignore[misc]  # moto is not typed here
-    """A zone's default subnet, in which the data plane assigns the addresses."""
-
-    def __init__(self, *args: Any, free_address: Callable[[], str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._free_address = free_address
-
-    def get_available_subnet_ip(self, instance: Any) -> str:
-        address = self._free_address()
-        self._subnet_ips[address] = instance
-        return address
-
-
-class RegionInterface(NetworkInterface):  # type: ignore[misc]  # moto is not typed here
-    """An instance's network interface, whose attachment has settings of ENA Express."""
-
-    options: NetworkOptions
-
-    @classmethod
-    def take_over(cls, interface: Any, options: NetworkOptions) -> None:
-        """Give moto's own interface of a new instance these settings."""
-        interface.__class__, interface.options = cls, options
-
-    @property
-    def attachment(self) -> Any:
-        attachment = super().attachment
-        if attachment is not None:
-            attachment.ena_srd_specification = {
-                "EnaSrdEnabled": self.options.ena_express,
-                "EnaSrdUdpSpecification": {"EnaSrdUdpEnabled": self.options.ena_express_udp},
-            }
-        return attachment
-
-
 class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here
     """An image, with the root volume of its instances."""
 
@@ -158,7 +127,7 @@ class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here
             boot_mode=image.boot_mode,
         )
         self.creation_date = datetime.strptime(image.creation_date, "%Y-%m-%dT%H:%M:%S.%f%z")
-        self.image_owner_alias = image.owner_alias
+        self.image_owner_alias = self.ebs_snapshot.owner_alias = image.owner_alias
         self.ena_support = True
         self.sriov_net_support = "simple"
         self.platform_details = "Linux/UNIX"
@@ -183,45 +152,20 @@ class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here
         ]
 
 
-class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
-    """The EC2 state of one region: one VPC over the slot's addresses, a subnet per zone, the region's images."""
+class RegionBackend(NetworkBackend):
+    """The EC2 state of one region: networks, the region's images, instances and volumes."""
 
-    def __init__(self, slot: Slot, free_address: Callable[[int], str], images: Mapping[str, Image]) -> None:
-        self._network = slot.network
+    def __init__(self, slot: Slot, addresses: AddressSource, images: Mapping[str, Image]) -> None:
         networks = [slot.zone_network(index) for index in range(ZONES)]
-        self._zone_networks = dict(zip(_trim_zones(ZONES), networks, strict=True))
-        self._plane_address = free_address
+        zone_networks = dict(zip(_trim_zones(ZONES), networks, strict=True))
         self.placement_groups = PlacementGroups()
         self.capacity_reservations = CapacityReservations()
-        super().__init__(REGION, ACCOUNT)
+        super().__init__(REGION, ACCOUNT, addresses, slot.network, zone_networks)
         self.regions = [region for region in RegionsAndZonesBackend.regions if region.name == REGION]
         # With a key of its own moto does not load its key service for an encrypted volume.
         self.default_kms_key_id = EBS_KEY
         for image in images.values():
             self.amis[image.id] = RegionImage(self, image)
-
-    @property
-    def zone_names(self) -> list[str]:
-        """The names of the zones, in the order of their networks."""
-        return list(self._zone_networks)
-
-    def create_default_vpc(self) -> Any:
-        vpc = self.create_vpc(cidr_block=str(self._network), is_default=True)
-        for index, (zone, network) in enumerate(self._zone_networks.items()):
-            subnet = RegionSubnet(
-                self,
-                random_subnet_id(),
-                vpc.id,
-                str(network),
-                None,
-                self.get_zone_by_name(zone),
-                True,
-                False,
-                free_address=functools.partial(self._plane_address, index),
-            )
-            self.associate_default_network_acl_with_subnet(subnet.id, vpc.id)
-            self.subnets[zone][subnet.id] = subnet
-        return vpc
 
     def create_volume(
         self,
@@ -240,6 +184,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         moto calls this for root volumes, with ``size`` and ``volume_type`` only.
         """
         spec = spec or VolumeSpec(volume_type or "gp2", int(size or 1))
+        encrypted = encrypted or self.ebs_encryption_by_default
         volume = RegionVolume(
             self,
             volume_id=random_volume_id(),
@@ -294,6 +239,27 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         for resources in (self.volumes, self.snapshots, self.tags):
             resources.pop(resource.id, None)
 
+    def forget_tags_of_removed(self) -> None:
+        """Remove the tags of resources that are gone, which moto keeps."""
+        groups = [group for of_vpc in self.groups.values() for group in of_vpc.values()]
+        rules = [rule for group in groups for rule in (*group.ingress_rules, *group.egress_rules)]
+        living: dict[str, Collection[str]] = {
+            "eipalloc": [address.allocation_id for address in self.addresses],
+            "eni": self.enis,
+            "igw": self.internet_gateways,
+            "key": [pair.id for pair in self.key_pairs.values()],
+            "lt": self.launch_templates,
+            "rtb": self.route_tables,
+            "sg": [group.id for group in groups],
+            "sgr": [rule.id for rule in rules],
+            "subnet": [subnet.id for subnet in self.describe_subnets()],
+            "vpc": self.vpcs,
+        }
+        for resource_id in list(self.tags):
+            prefix = resource_id.partition("-")[0]
+            if prefix in living and resource_id not in living[prefix]:
+                del self.tags[resource_id]
+
     def attached_volumes(self, instance_id: str) -> list[RegionVolume]:
         """Return all volumes of an instance, including its root volume."""
         return [
@@ -308,6 +274,7 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
         for reservation_id in reservation_ids:
             for instance in self.reservations.pop(reservation_id).instances:
                 addresses.append(instance.private_ip)
+                self.take_public_address_from(instance)
                 for volume in self.attached_volumes(instance.id):
                     self.forget(volume)
                 for card in instance.nics.values():
@@ -324,23 +291,48 @@ class RegionBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed here
                 self.capacity_reservations.known(resource_id)
         return bool(super().do_resources_exist(resource_ids))
 
+    def describe_instance_type_offerings(
+        self, location_type: str | None = None, filters: Any = None
+    ) -> list[dict[str, str]]:
+        """Return where each type can be launched: in this region, and in which of its zones."""
+        kind = location_type or "region"
+        if kind == "region":
+            places = {REGION: REGION}
+        elif kind in ("availability-zone", "availability-zone-id"):
+            zones = [self.get_zone_by_name(name) for name in self.zone_names]
+            places = {zone.name: zone.name if kind == "availability-zone" else zone.zone_id for zone in zones}
+        else:
+            places = {}  # the region has no Outposts
+        return [
+            {"InstanceType": name, "Location": location, "LocationType": kind}
+            for name in INSTANCE_TYPES
+            for place, location in places.items()
+            if place == REGION or place in (self.zones_offering(name) & set(places) or places)
+        ]
+
     def zones_offering(self, instance_type: str) -> set[str]:
         """Return the catalogue's zones that offer a type; empty if the catalogue has none."""
-        offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(REGION, [])
-        return {entry["Location"] for entry in offerings if entry["InstanceType"] == instance_type}
+        return _offerings().get(instance_type, set())
 
 
-def build_backend(
-    slot: Slot, free_address: Callable[[int], str], images: Mapping[str, Image]
-) -> RegionBackend:
+def build_backend(slot: Slot, addresses: AddressSource, images: Mapping[str, Image]) -> RegionBackend:
     """Return the region's EC2 state, registered with moto, with the public SSM parameters of its images."""
     _complete_the_catalogue()
     register_placement_groups()
     register_capacity_reservations()
-    backend = RegionBackend(slot, free_address, images)
+    backend = RegionBackend(slot, addresses, images)
     ec2_backends[ACCOUNT][REGION] = backend
     _publish_images(images)
     return backend
+
+
+@functools.cache
+def _offerings() -> dict[str, set[str]]:
+    """Return the catalogue's zones that offer each type."""
+    zones: dict[str, set[str]] = {}
+    for entry in INSTANCE_TYPE_OFFERINGS["availability-zone"].get(REGION, []):
+        zones.setdefault(entry["InstanceType"], set()).add(entry["Location"])
+    return zones
 
 
 def instance_catalogue() -> Mapping[str, dict[str, Any]]:
@@ -355,6 +347,8 @@ def _trim_zones(count: int) -> list[str]:
 
 
 def _complete_the_catalogue() -> None:
+    for name, entry in INSTANCE_TYPES.items():
+        entry["CurrentGeneration"] = name.partition(".")[0] not in _PREVIOUS_GENERATION
     for name, entry in OVERRIDES.items():
         if name in INSTANCE_TYPES:
             continue

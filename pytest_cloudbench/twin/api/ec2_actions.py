@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import uuid
 from typing import Any
 
+from botocore.model import OperationModel, OperationNotFoundError
+from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
+from moto.core.utils import camelcase_to_underscores, get_service_model
 
 from . import instance_admission
 from . import placement_admission as admission
@@ -12,16 +17,23 @@ from .action_base import RegionActions
 from .backend import instance_catalogue
 from .capacity_reservations import RESOURCE_TYPE as CAPACITY_RESERVATION
 from .capacity_reservations import CapacityReservation
+from .descriptions import Described, describer_of, write_answer
 from .instance_actions import InstanceActions
-from .placement_groups import RESOURCE_TYPE, PlacementGroup, refuse_unknown_filters
+from .key_actions import KeyActions
+from .listing import listing_of
+from .moto_loading import ACCOUNT, REGION
+from .network_actions import NetworkActions
+from .offered import ACTIONS
+from .placement_groups import RESOURCE_TYPE, PlacementGroup
 from .refusal import Refusal, dry_run, invalid_value, required, unsupported, well_formed_id
+from .request_checks import RequestParser, check_form, check_required, check_tags
 from .snapshot_actions import SnapshotActions
 from .throttling import reads
 from .volume_actions import VolumeActions
 
 _NO_SNAPSHOTS = "this region has snapshots of single volumes only, and no own images"
 _NO_SPOT = "this region launches instances with RunInstances only"
-_NO_PUBLIC = "this region has no public addresses: its hosts answer at their private ones"
+_NO_OTHER_NETWORKS = "this region has no networks beyond its VPCs with their internet gateways"
 _OWN_PROFILE = "an instance of this region has the instance profile that it was launched with"
 _ONE_INTERFACE = "an instance of this region has one network interface, made with it"
 _RESERVED = ("LinkedGroupId", "ParentGroupId", "Operator")
@@ -39,8 +51,20 @@ UNSUPPORTED = {
     "CreateFleet": _NO_SPOT,
     "RequestSpotFleet": _NO_SPOT,
     "RequestSpotInstances": _NO_SPOT,
-    "AllocateAddress": _NO_PUBLIC,
-    "AssociateAddress": _NO_PUBLIC,
+    **dict.fromkeys(
+        (
+            "CreateCarrierGateway",
+            "CreateCustomerGateway",
+            "CreateEgressOnlyInternetGateway",
+            "CreateNatGateway",
+            "CreateTransitGateway",
+            "CreateVpcEndpoint",
+            "CreateVpcPeeringConnection",
+            "CreateVpnConnection",
+            "CreateVpnGateway",
+        ),
+        _NO_OTHER_NETWORKS,
+    ),
     "AttachNetworkInterface": _ONE_INTERFACE,
     "DetachNetworkInterface": _ONE_INTERFACE,
     "AssociateIamInstanceProfile": _OWN_PROFILE,
@@ -50,7 +74,7 @@ UNSUPPORTED = {
 
 
 class OtherActions(RegionActions):
-    """Security groups, with refusals of the service that moto lacks."""
+    """Security groups and launch templates, where moto differs from the service."""
 
     def delete_security_group(self) -> Any:
         named = self.params.get("GroupId") or self.params.get("GroupName") or ""
@@ -61,6 +85,8 @@ class OtherActions(RegionActions):
                     "CannotDelete", f'the specified group: "{group.id}" name: "default" cannot be deleted'
                 )
             self._refuse_while_used(group)
+            self.params.pop("GroupName", None)  # moto finds no group of a VPC by its name here
+            self.params["GroupId"] = group.id
         return super().delete_security_group()
 
     def _refuse_while_used(self, group: Any) -> None:
@@ -77,6 +103,37 @@ class OtherActions(RegionActions):
                     "DependencyViolation",
                     f"resource {group.id} has a dependent object: a rule of security group {other.id} names it",
                 )
+
+    def describe_launch_templates(self) -> Any:
+        """Describe all that are named, with their present tags; moto shows 15 with those that they were made with."""
+        found = self.home.backend.describe_launch_templates(
+            template_names=self.params.get("LaunchTemplateNames") or [],
+            template_ids=self.params.get("LaunchTemplateIds") or [],
+            filters={},
+        )
+        templates = [
+            {
+                "CreateTime": template.create_time,
+                "CreatedBy": f"arn:aws:iam::{ACCOUNT}:root",
+                "DefaultVersionNumber": template.default_version_number,
+                "LatestVersionNumber": template.latest_version_number,
+                "LaunchTemplateId": template.id,
+                "LaunchTemplateName": template.name,
+                "Tags": template.get_tags(),
+            }
+            for template in found
+        ]
+        return ActionResult({"LaunchTemplates": templates})
+
+    def describe_launch_template_versions(self) -> Any:
+        self.params["MaxResults"] = sys.maxsize  # moto shows 15; pages are made afterwards
+        return super().describe_launch_template_versions()
+
+    def describe_security_group_rules(self) -> Any:
+        for group_id in [value for name, values in self.filters if name == "group-id" for value in values]:
+            if not set("*?") & set(group_id):
+                well_formed_id("sg", group_id)
+        return super().describe_security_group_rules()
 
 
 class PlacementGroupActions(RegionActions):
@@ -117,11 +174,10 @@ class PlacementGroupActions(RegionActions):
         names, ids = self.params.get("GroupNames") or [], self.params.get("GroupIds") or []
         named = [groups.known(name) for name in names]
         named += [groups.with_id(well_formed_id("pg", group_id)) for group_id in ids]
-        filters = self._filters_from_querystring()
-        refuse_unknown_filters(filters)
         self.error_on_dryrun()
-        requested = dict.fromkeys(named) if names or ids else groups.values()
-        return ActionResult({"PlacementGroups": [group for group in requested if group.passes(filters)]})
+        return ActionResult(
+            {"PlacementGroups": list(dict.fromkeys(named) if names or ids else groups.values())}
+        )
 
     def delete_placement_group(self) -> Any:
         groups = self.home.backend.placement_groups
@@ -165,8 +221,6 @@ class CapacityReservationActions(RegionActions):
         return ActionResult({"CapacityReservation": made})
 
     def describe_capacity_reservations(self) -> Any:
-        if self.params.get("Filters"):
-            raise unsupported("This region finds Capacity Reservations by their ids only.")
         known = self.home.backend.capacity_reservations
         found = [known.known(each) for each in self.params.get("CapacityReservationIds") or known]
         return ActionResult({"CapacityReservations": found})
@@ -183,17 +237,59 @@ class Ec2Actions(
     VolumeActions,
     SnapshotActions,
     InstanceActions,
+    KeyActions,
     PlacementGroupActions,
     CapacityReservationActions,
+    NetworkActions,
     OtherActions,
 ):
     """Every action of the region's EC2 API."""
 
-    def call_action(self) -> Any:
-        action = self._get_action()
+    def answer(self, request: Any) -> tuple[int, dict[str, str], str]:
+        """Return status, headers and body of the answer to a request. Raises Refusal if it is refused."""
+        form = request.values
+        operation = self._offered_operation(form.get("Action", ""))
+        check_form(form, operation)
+        self.params = RequestParser(operation).parse({"values": form})
+        check_required(self.params, operation)
+        check_tags(self.params)
+        # What moto's actions read of a request.
+        self.region, self.partition, self.current_account = REGION, "aws", ACCOUNT
+        self.uri_match: dict[str, str] = {}
+        self.data = self.querystring = {name: [value] for name, value in form.items()}
+        described = self._described_result(operation)
+        request_id = str(uuid.uuid4())
+        headers = {"Content-Type": "text/xml;charset=UTF-8", "x-amzn-requestid": request_id}
+        return 200, headers, write_answer(self.action, described, request_id)
+
+    def _offered_operation(self, action: str) -> OperationModel:
+        self.action = action
+        if not action:
+            raise Refusal("MissingAction", "The request must contain the parameter Action.")
+        try:
+            operation: OperationModel = get_service_model("ec2").operation_model(action)
+        except OperationNotFoundError:
+            message = f"The action {action} is not valid for this web service."
+            raise Refusal("InvalidAction", message) from None
         if reason := UNSUPPORTED.get(action):
             raise unsupported(f"{action} is not available: {reason}.")
-        self.refuse_reserved_tags()
-        if self.params.get("DryRun") and (reads(action) or action in _RUNS_DRY_FIRST):
+        if action not in ACTIONS:
+            raise unsupported(f"This region does not offer {action}.")
+        return operation
+
+    def _described_result(self, operation: OperationModel) -> Described:
+        """Carry the request out and return its result, filtered and in pages."""
+        if self.params.get("DryRun") and (reads(self.action) or self.action in _RUNS_DRY_FIRST):
             raise dry_run()
-        return super().call_action()
+        listing = listing_of(self.action)
+        query = listing.read(self.params) if listing is not None else None
+        self.filters = query.filters if query is not None else ()
+        method = getattr(self, camelcase_to_underscores(self.action))
+        try:
+            described = describer_of(operation).describe(method())
+        except ServiceException as error:
+            status = 412 if error.code == "DryRunOperation" else 400
+            raise Refusal(error.code, error.message, status=status) from error
+        if listing is None or query is None:
+            return described
+        return listing.answer(described, query)

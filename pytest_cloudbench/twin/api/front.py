@@ -13,9 +13,18 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from .authentication import AccessKey, Credential, holds, new_access_key, read_credential, signature_is_right
+from .authentication import (
+    AccessKey,
+    Credential,
+    fault_in_time,
+    holds,
+    new_access_key,
+    read_credential,
+    signature_is_right,
+)
 from .images import known_images
 from .moto_loading import REGION, load_moto
 from .refusal import Refusal, error_answer, unsupported
@@ -37,6 +46,7 @@ _LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
 _POLL_S = 0.1  # within which the server notices that it must end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _MAX_OBJECT_BYTES = 64 * 1024 * 1024  # of one request; SDKs upload larger objects in parts
+_BACKLOG = 1024  # werkzeug's 128 is less than a fleet's clients, whose connections would wait for seconds
 _LOST = "cloudbench.lost"  # in the environment of a call whose answer the weather loses
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
@@ -82,6 +92,7 @@ class Front:
 
         self._server = make_server("127.0.0.1", 0, self, threaded=True, request_handler=Handler)
         self._server.daemon_threads = True
+        self._server.socket.listen(_BACKLOG)
         threading.Thread(target=self._load, name="load services", daemon=True).start()
         threading.Thread(
             target=self._server.serve_forever, args=(_POLL_S,), name="front", daemon=True
@@ -125,14 +136,11 @@ class Front:
         gc.disable()  # what is loaded stays: the search for garbage in it would take a third of the time
         try:
             load_moto()
-            from .backend import build_backend
-            from .region import Region
-
             self._opened.wait()
             plane = self._plane
             if plane is None:  # closed before it was opened
                 return
-            region = Region(build_backend(plane.slot, plane.network.take_address, known_images()), plane)
+            region = build_region(plane)
             _warm_up(region)
             if self._weather is not None and not self._weather.is_clear:
                 from .weather import RegionWeather
@@ -175,20 +183,8 @@ class Front:
                 "The request is not signed. Sign it (Signature Version 4) with the key that the region printed.",
                 status=403,
             )
-        if not holds(self.access_key, credential):
-            if credential.service == "ec2":
-                message = "AWS was not able to validate the provided access credentials"
-                raise Refusal("AuthFailure", message, status=401)
-            if credential.service == "s3":
-                message = "The AWS Access Key Id you provided does not exist in our records."
-                raise Refusal("InvalidAccessKeyId", message, status=403)
-            raise Refusal(
-                "UnrecognizedClientException"
-                if "json" in environ.get("CONTENT_TYPE", "")
-                else "InvalidClientTokenId",
-                "The security token included in the request is invalid.",
-                status=403,
-            )
+        if not holds(self.access_key, credential) or credential.token:
+            raise _unknown_key(credential, environ)
         if credential.region != REGION:
             raise Refusal(
                 "AuthFailure",
@@ -210,6 +206,8 @@ class Front:
                 "The request signature does not match the one calculated with the region's secret key.",
                 status=403,
             )
+        if fault := fault_in_time(credential, datetime.now(timezone.utc)):
+            raise _outdated(credential, environ, fault)
 
     def _dispatch(self, service: str, environ: Environ) -> tuple[int, dict[str, str], bytes]:
         region = self.region()
@@ -237,6 +235,45 @@ class Front:
         return answer
 
 
+def _is_json(environ: Environ) -> bool:
+    return "json" in environ.get("CONTENT_TYPE", "")
+
+
+def _unknown_key(credential: Credential, environ: Environ) -> Refusal:
+    """Return a service's refusal of a key that the region did not make, or of a session token, which it never makes."""
+    hint = " (The region's key has no session token: unset AWS_SESSION_TOKEN.)" if credential.token else ""
+    if credential.service == "ec2":
+        message = f"AWS was not able to validate the provided access credentials{hint}"
+        return Refusal("AuthFailure", message, status=401)
+    if credential.service == "s3":
+        if credential.token:
+            return Refusal("InvalidToken", f"The provided token is malformed or otherwise invalid.{hint}")
+        message = "The AWS Access Key Id you provided does not exist in our records."
+        return Refusal("InvalidAccessKeyId", message, status=403)
+    code = "UnrecognizedClientException" if _is_json(environ) else "InvalidClientTokenId"
+    return Refusal(code, f"The security token included in the request is invalid.{hint}", status=403)
+
+
+def _outdated(credential: Credential, environ: Environ, fault: str) -> Refusal:
+    """Return a service's refusal of a signature that does not hold now."""
+    if credential.service == "ec2":
+        return Refusal("RequestExpired", f"Request has expired: {fault}.")
+    if credential.service == "s3":
+        code = "RequestTimeTooSkewed" if credential.lasts_s is None else "AccessDenied"
+        return Refusal(code, f"Request has expired: {fault}.", status=403)
+    if _is_json(environ):
+        return Refusal("InvalidSignatureException", f"Signature expired: {fault}.")
+    return Refusal("SignatureDoesNotMatch", f"Signature expired: {fault}.", status=403)
+
+
+def build_region(plane: Plane) -> Region:
+    """Return a new region on a plane. Call after `load_moto`."""
+    from .backend import build_backend
+    from .region import Region
+
+    return Region(build_backend(plane.slot, plane.network, known_images()), plane)
+
+
 def call_service(
     region: Region, service: str, request: Any, lagging_action: str = ""
 ) -> tuple[int, dict[str, str], bytes]:
@@ -248,35 +285,43 @@ def call_service(
         from .objects import answer_objects
 
         return answer_objects(region, request)
-    from botocore.model import OperationNotFoundError
-
-    url = f"http://{service}.{REGION}.amazonaws.com{request.raw_path}"
-    if request.query_string:
-        url += f"?{request.query_string.decode()}"
     lagging = region.replica if lagging_action and service == "ec2" else None
     with region.lock, lagging.during(lagging_action, request.form) if lagging else contextlib.nullcontext():
-        try:
-            status, headers, body = _actions(region, service)._dispatch(request, url, dict(request.headers))
-        except OperationNotFoundError as error:
-            raise Refusal("InvalidAction", f"The action is not valid for this web service: {error}") from None
+        if service == "ec2":
+            from .ec2_actions import Ec2Actions
+
+            status, headers, body = Ec2Actions(region).answer(request)
+        else:
+            status, headers, body = _answer_by_moto(region, service, request)
     headers = {str(key): str(value) for key, value in headers.items() if key.lower() != "status"}
     headers.setdefault("Content-Type", "text/xml;charset=UTF-8")
     return int(status), headers, body.encode() if isinstance(body, str) else body
 
 
-def _actions(region: Region, service: str) -> Any:
-    if service == "ec2":
-        from .ec2_actions import Ec2Actions
+def _answer_by_moto(region: Region, service: str, request: Any) -> tuple[int, dict[str, str], Any]:
+    from botocore.model import OperationNotFoundError
 
-        return Ec2Actions(region)
+    url = f"http://{service}.{REGION}.amazonaws.com{request.raw_path}"
+    if request.query_string:
+        url += f"?{request.query_string.decode()}"
     if service == "ssm":
         from .ssm_actions import SsmActions
 
-        return SsmActions(region)
-    if service == "monitoring":
-        region.metrics.publish()
-    module, name = _RESPONSES[service]
-    return getattr(importlib.import_module(module), name)()
+        actions: Any = SsmActions(region)
+    else:
+        if service == "sts" and (action := request.values.get("Action")) != "GetCallerIdentity":
+            raise unsupported(
+                f"This region does not offer {action}: its only identity is the owner of its key."
+            )
+        if service == "monitoring":
+            region.metrics.publish()
+        module, name = _RESPONSES[service]
+        actions = getattr(importlib.import_module(module), name)()
+    try:
+        answer: tuple[int, dict[str, str], Any] = actions._dispatch(request, url, dict(request.headers))
+    except OperationNotFoundError as error:
+        raise Refusal("InvalidAction", f"The action is not valid for this web service: {error}") from None
+    return answer
 
 
 def _warm_up(region: Region) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from pytest_cloudbench.limits.instances import nearest_names
 
 from .images import Image
-from .refusal import Refusal, invalid_combination, invalid_value, required, well_formed_id
+from .refusal import Refusal, invalid_combination, invalid_value, required, unsupported, well_formed_id
 
 MAX_USER_DATA_BYTES = 16 * 1024  # Amazon EC2 User Guide, "Run commands when you launch", 2026-11
 
@@ -83,6 +83,22 @@ def refuse_other_architecture(image: Image, type_name: str, architectures: Colle
             f"match the architecture '{', '.join(architectures)}' of the specified instance type {type_name}. "
             "Specify an instance type and an image that have the same architecture."
         )
+
+
+def admitted_cpu_options(asked: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, int]:
+    """Return the cores and threads of an instance, which are those of its type."""
+    cpu = entry.get("VCpuInfo") or {}
+    threads = cpu.get("DefaultThreadsPerCore") or 1
+    options = {
+        "CoreCount": cpu.get("DefaultCores") or cpu.get("DefaultVCpus", 1) // threads,
+        "ThreadsPerCore": threads,
+    }
+    for name, value in asked.items():
+        if value != options.get(name):
+            raise unsupported(
+                f"This region launches instances with the CPU options of their type only: {options}."
+            )
+    return options
 
 
 def admitted_count(min_count: int | None, max_count: int | None) -> int:

@@ -150,6 +150,8 @@ class InstanceLifecycle:
 
     def _drop(self, launch: Launch) -> None:
         """Free what a launch reserved that boots nothing."""
+        with self._region.lock:
+            self._region.backend.forget_public_addresses(launch.instance)
         self._region.plane.network.release_address(launch.plan.private_ip)
         self._forget_unmade(launch.volumes)
 
@@ -225,6 +227,10 @@ class InstanceLifecycle:
                 self._region.backend.forget(volume)
 
     def _start(self, instance: Any) -> None:
+        with self._region.lock:
+            public = self._region.backend.give_public_address(instance)
+        if public is not None:
+            self._region.plane.instances.set_public_ip(instance.id, public)
         if instance.state == "pending" and self._succeeds(
             instance, "pending", self._region.plane.instances.start
         ):
@@ -255,6 +261,7 @@ class InstanceLifecycle:
             log.exception("stopping %s", instance.id)
         transition = instance.state_transition_reason
         with self._region.lock:
+            self._region.backend.take_public_address_from(instance)
             _change_state(instance, "stopping", "stopped", reason=reason, transition=transition)
 
     def _end(self, instance: Any, reason: tuple[str, str], transition: str) -> None:
@@ -271,9 +278,11 @@ class InstanceLifecycle:
             self._release(volume)
         self._stay(instance, "shutting-down", region.delay("instance_delay", "TerminateInstances"))
         with region.lock:
+            region.backend.forget_public_addresses(instance)
             for card in list(instance.nics.values()):
                 region.backend.enis.pop(card.id, None)
             set_state(instance, "terminated", reason=reason, transition=transition)
+            instance.ended_at = time.monotonic()
 
     def _release(self, volume: RegionVolume) -> None:
         """Detach a volume, and delete it if it goes with its instance."""

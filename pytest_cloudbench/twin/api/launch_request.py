@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +12,26 @@ from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import BadRecordedLimits, RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
+from pytest_cloudbench.twin.network.cables import RESERVED_ADDRESSES
 
 from . import instance_admission, volume_admission
 from .backend import RegionBackend, instance_catalogue
 from .images import Image, known_images
-from .moto_loading import ACCOUNT
+from .moto_loading import ACCOUNT, REGION
 from .placement_admission import LaunchPlacement, admitted_group, admitted_placement, zone_of
 from .refusal import Refusal, invalid_combination, invalid_value, unsupported, well_formed_id
 
+_NOT_OFFERED = (
+    "ElasticGpuSpecification",
+    "ElasticInferenceAccelerators",
+    "EnablePrimaryIpv6",
+    "Ipv6AddressCount",
+    "Ipv6Addresses",
+    "KernelId",
+    "LicenseSpecifications",
+    "RamdiskId",
+    "SecondaryInterfaces",
+)
 DEFAULT_TYPE = "m1.small"  # the service's default
 
 
@@ -50,12 +63,17 @@ class LaunchRequest:
     root: BlockDevice
     data_volumes: tuple[BlockDevice, ...]
     network_options: NetworkOptions
+    cpu_options: dict[str, int]
+    ena_support: bool
     profile: dict[str, str] | None = None
+    wants_public: bool = False
+    private_ip: str | None = None
 
 
 def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> LaunchRequest:
     """Read a request, with its launch template merged in. Raises Refusal for the first rule that it breaks."""
-    image = instance_admission.admitted_image(params.get("ImageId"), known_images())
+    _refuse_ignored(params)
+    image = instance_admission.admitted_image(_resolved_image(params.get("ImageId")), known_images())
     entry = instance_admission.admitted_type(params.get("InstanceType") or DEFAULT_TYPE, instance_catalogue())
     limits = InstanceLimits.from_describe(entry)
     options = _admitted_options(params, limits)
@@ -77,6 +95,7 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
         zone=subnet.availability_zone,
         count=count,
     )
+    private_ip = _admitted_private_address({**params, **interface}, subnet, count, backend)
     root, data_volumes = _admitted_block_devices(params.get("BlockDeviceMappings") or [], image, limits)
     return LaunchRequest(
         image=image,
@@ -92,8 +111,41 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
         root=root,
         data_volumes=data_volumes,
         network_options=options,
+        cpu_options=instance_admission.admitted_cpu_options(params.get("CpuOptions") or {}, entry),
+        ena_support=(entry.get("NetworkInfo") or {}).get("EnaSupport") in ("supported", "required"),
         profile=instance_admission.admitted_profile(params.get("IamInstanceProfile"), ACCOUNT),
+        wants_public=interface.get("AssociatePublicIpAddress", subnet.map_public_ip_on_launch),
+        private_ip=private_ip,
     )
+
+
+def _refuse_ignored(params: Mapping[str, Any]) -> None:
+    """Refuse what a launch would otherwise ignore."""
+    for name in _NOT_OFFERED:
+        if params.get(name):
+            raise unsupported(f"This region does not offer the parameter {name} of RunInstances.")
+    for name, switch in (("HibernationOptions", "Configured"), ("EnclaveOptions", "Enabled")):
+        if (params.get(name) or {}).get(switch):
+            raise unsupported(f"This region does not offer {name}.{switch} of RunInstances.")
+
+
+def _resolved_image(image_id: str | None) -> str | None:
+    """Return the image that `resolve:ssm:NAME` names, with a version or a label at its end if there is one."""
+    if image_id is None or not image_id.startswith("resolve:ssm:"):
+        return image_id
+    from moto.ssm.exceptions import ParameterVersionNotFound
+    from moto.ssm.models import ssm_backends
+
+    name = image_id.removeprefix("resolve:ssm:")
+    try:
+        found = ssm_backends[ACCOUNT][REGION].get_parameter(name)
+    except ParameterVersionNotFound:
+        found = None
+    if found is None:
+        raise invalid_value(
+            f"Could not find the Systems Manager parameter '{name}' of the image id {image_id}."
+        )
+    return str(found.value)
 
 
 def _admitted_options(params: Mapping[str, Any], limits: InstanceLimits) -> NetworkOptions:
@@ -156,17 +208,54 @@ def _admitted_interface(params: Mapping[str, Any]) -> dict[str, Any]:
     if len(interfaces) > 1 or any(interface.get("NetworkInterfaceId") for interface in interfaces):
         raise unsupported("An instance of this region has one network interface, made with it.")
     if interfaces and (params.get("SubnetId") or params.get("SecurityGroupIds")):
+        own = "subnet ID" if params.get("SubnetId") else "security groups"
         raise invalid_combination(
-            "Network interfaces and an instance-level subnet ID or security groups may not be specified on the "
-            "same request"
+            f"Network interfaces and an instance-level {own} may not be specified on the same request"
         )
     names = {"SubnetId": "SubnetId", "Groups": "SecurityGroupIds", "PrivateIpAddress": "PrivateIpAddress"}
     found = {
         name: interface[key] for interface in interfaces for key, name in names.items() if interface.get(key)
     }
-    if found.get("PrivateIpAddress") or params.get("PrivateIpAddress"):
-        raise unsupported("This region chooses the private address of an instance itself.")
+    for interface in interfaces:
+        if (public := interface.get("AssociatePublicIpAddress")) is not None:
+            found["AssociatePublicIpAddress"] = public
+        _refuse_other_interfaces(interface)
     return found
+
+
+def _refuse_other_interfaces(interface: Mapping[str, Any]) -> None:
+    for name in ("SecondaryPrivateIpAddressCount", "PrivateIpAddresses", "Ipv6AddressCount", "Ipv6Addresses"):
+        if interface.get(name):
+            raise unsupported(f"An instance of this region has one private address: {name} is not available.")
+    if (kind := interface.get("InterfaceType")) not in (None, "interface"):
+        raise unsupported(f"This region has no network interfaces of the type '{kind}'.")
+    if interface.get("DeviceIndex"):
+        raise invalid_value("The primary network interface of an instance has the device index 0.")
+
+
+def _admitted_private_address(
+    params: Mapping[str, Any], subnet: Any, count: int, backend: RegionBackend
+) -> str | None:
+    asked: str | None = params.get("PrivateIpAddress")
+    if not asked:
+        return None
+    try:
+        address = ipaddress.IPv4Address(asked)
+    except ValueError:
+        raise invalid_value(f"Invalid value '{asked}' for PrivateIpAddress: not an IPv4 address.") from None
+    if count > 1:
+        raise invalid_combination("The parameter PrivateIpAddress is for a launch of one instance.")
+    if address not in subnet.cidr:
+        raise invalid_value("Address does not fall within the subnet's address range")
+    number = int(address) - int(subnet.cidr.network_address)
+    if number < RESERVED_ADDRESSES or address == subnet.cidr.broadcast_address:
+        raise invalid_value("Address is in subnet's reserved address range")
+    if not backend.source.is_free(asked):
+        raise Refusal(
+            "InvalidIPAddress.InUse",
+            f"Address {asked} is in use. All VPCs of this region share one switch: an address is used once.",
+        )
+    return asked
 
 
 def _admitted_subnet(
@@ -185,11 +274,6 @@ def _admitted_subnet(
         return default
     well_formed_id("subnet", subnet_id)
     subnet = backend.get_subnet(subnet_id)
-    if not subnet.default_for_az:
-        raise unsupported(
-            f"The hosts of this region are reached through its default subnets only; {subnet_id} "
-            f"({subnet.cidr_block}) is described, but instances cannot be launched in it."
-        )
     if asked_zone and asked_zone != subnet.availability_zone:
         raise invalid_value(
             f"The availability zone '{asked_zone}' does not match that of subnet '{subnet_id}', "
@@ -247,7 +331,7 @@ def _admitted_block_devices(
         if ebs is None or "NoDevice" in mapping:  # an instance store or a removed mapping
             continue
         device = volume_admission.admitted_device_name(mapping.get("DeviceName"))
-        is_root = volume_admission.same_attachment_point(device, image.root_device_name)
+        is_root = _names_root(device, image)
         if ebs.get("SnapshotId") and not is_root:
             raise unsupported(
                 "This region launches no volumes from snapshots: give the size of an empty one."
@@ -276,6 +360,19 @@ def _admitted_block_devices(
             f"{1 + len(data)} volumes exceed the limit of {limits.max_ebs_attachments} for {limits.name}.",
         )
     return root, tuple(data)
+
+
+def _names_root(device: str, image: Image) -> bool:
+    """Return True if a mapping is for the image's root volume. Refuses another name for the root's place."""
+    if device.removeprefix("/dev/") == image.root_device_name.removeprefix("/dev/"):
+        return True
+    if volume_admission.same_attachment_point(device, image.root_device_name):
+        raise Refusal(
+            "InvalidBlockDeviceMapping",
+            f"The device name '{device}' is that of a root volume, but the root device of image {image.id} is "
+            f"'{image.root_device_name}': name that to change the root volume.",
+        )
+    return False
 
 
 def _refuse_small_root(spec: VolumeSpec, image: Image) -> None:

@@ -1,12 +1,10 @@
-"""The region's placement groups, which moto does not have: their attributes, members and filters.
+"""The region's placement groups, which moto does not have: their attributes and members.
 
 Import only after `moto_loading.load_moto`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +14,10 @@ from moto.ec2.models.instances import InstancePlacement
 from moto.moto_api._internal import mock_random
 
 from .moto_loading import ACCOUNT, REGION
-from .refusal import Refusal, invalid_value
+from .refusal import Refusal
 
 RESOURCE_TYPE, ID_PREFIX = "placement-group", "pg"
 
-# Amazon EC2 API Reference, DescribePlacementGroups, 2026-11; also tag:<key> and tag-key.
-_FILTERS = frozenset({"group-arn", "group-name", "spread-level", "state", "strategy"})
-_INSTANCE_FILTERS = {
-    "placement-group-name": "placement.group_name",
-    "placement-partition-number": "placement.partition",
-}
 _RUNS = ("pending", "running")
 
 
@@ -59,23 +51,6 @@ class PlacementGroup(TaggedEC2Resource):  # type: ignore[misc]  # moto is not ty
         """Return how many of its instances are pending or running in a zone."""
         return sum(one.availability_zone == zone and one.state in _RUNS for one in self.members)
 
-    def passes(self, filters: Mapping[str, Sequence[str]]) -> bool:
-        """Return True if every filter has a matching value, in which * and ? are wildcards."""
-        return all(
-            any(
-                re.match(moto_utils.simple_aws_filter_to_re(pattern), value)
-                for value in self._values_of(name)
-                for pattern in patterns
-            )
-            for name, patterns in filters.items()
-        )
-
-    def _values_of(self, filter_name: str) -> list[str]:
-        if filter_name == "spread-level" and self.spread_level is None:
-            return []
-        value = self.get_filter_value(filter_name)
-        return value if isinstance(value, list) else [] if value is None else [value]
-
 
 @dataclass
 class RegionPlacement(InstancePlacement):  # type: ignore[misc]  # moto is not typed here
@@ -87,11 +62,6 @@ class RegionPlacement(InstancePlacement):  # type: ignore[misc]  # moto is not t
     partition_number: int | None = None
     tenancy: str = "default"
     host_id: str | None = None
-
-    @property
-    def partition(self) -> str:
-        """The partition's number as text, for filters; empty if there is none."""
-        return "" if self.partition_number is None else str(self.partition_number)
 
 
 class PlacementGroups(dict[str, PlacementGroup]):
@@ -112,18 +82,10 @@ class PlacementGroups(dict[str, PlacementGroup]):
         raise _unknown(group_id)
 
 
-def refuse_unknown_filters(names: Iterable[str]) -> None:
-    """Refuse a filter that DescribePlacementGroups does not have."""
-    for name in names:
-        if name not in _FILTERS and name != "tag-key" and not name.startswith("tag:"):
-            raise invalid_value(f"The filter '{name}' is invalid")
-
-
 def register_placement_groups() -> None:
-    """Register placement groups with moto as resources with tags, and as filters of instances."""
+    """Register placement groups with moto as resources with tags."""
     moto_utils.EC2_RESOURCE_TO_PREFIX[RESOURCE_TYPE] = ID_PREFIX
     moto_utils.EC2_PREFIX_TO_RESOURCE[ID_PREFIX] = RESOURCE_TYPE
-    moto_utils.filter_dict_attribute_mapping.update(_INSTANCE_FILTERS)
 
 
 def _unknown(name: str) -> Refusal:

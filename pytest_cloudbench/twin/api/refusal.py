@@ -14,6 +14,7 @@ _MALFORMED = {
     "ami": "InvalidAMIID.Malformed",
     "cr": "InvalidCapacityReservationId.Malformed",
     "i": "InvalidInstanceID.Malformed",
+    "key": "InvalidKeyPairID.Malformed",
     "pg": "InvalidPlacementGroupId.Malformed",
     "sg": "InvalidGroupId.Malformed",
     "subnet": "InvalidSubnetID.Malformed",
@@ -70,7 +71,7 @@ def incorrect_state(message: str) -> Refusal:
 def required(value: T | None, parameter: str) -> T:
     """Return the value of a request's parameter. Raises Refusal if it is missing or empty."""
     if not value:
-        raise Refusal("MissingParameter", f"The request must contain the parameter {parameter}.")
+        raise Refusal("MissingParameter", f"The request must contain the parameter {parameter}")
     return value
 
 
@@ -78,6 +79,8 @@ def well_formed_id(prefix: str, resource_id: str) -> str:
     """Return an id such as "vol-0123456789abcdef0". Raises Refusal if it is malformed."""
     if re.fullmatch(f"{prefix}-(?:[0-9a-f]{{8}}|[0-9a-f]{{17}})", resource_id):
         return resource_id
+    if prefix == "sg":
+        raise Refusal(_MALFORMED[prefix], f"The security group ID '{resource_id}' is malformed")
     if prefix in _MALFORMED:
         raise Refusal(_MALFORMED[prefix], f'Invalid id: "{resource_id}" (expecting "{prefix}-...").')
     raise Refusal(

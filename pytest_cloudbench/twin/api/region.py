@@ -11,14 +11,17 @@ import hashlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_cloudbench.limits.region_settings import factor_words
 from pytest_cloudbench.twin.measurements import BetweenMeasurements
 from pytest_cloudbench.twin.regions import RECORD_NAME
 
+from .instance_metadata import serve_metadata
 from .refusal import Refusal
 from .run_command import RunCommand
 from .storage_metrics import StorageMetrics
@@ -36,6 +39,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# Amazon EC2 User Guide, "Terminate Amazon EC2 instances", read 2026-11: visible for a short time, usually an hour.
+TERMINATED_SHOWN_S = 3600.0
+
 MACHINE_IOPS_TAG = "aws:cloudbench:machine-iops"
 MACHINE_THROUGHPUT_TAG = "aws:cloudbench:machine-bytes-per-second"
 MACHINE_ROOM_TAG = "aws:cloudbench:machine-free-bytes"
@@ -44,6 +50,8 @@ TIME_COMPRESSION_TAG = "aws:cloudbench:time-compression"
 LATENCY_TAG = "aws:cloudbench:latency"
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 BACKING_TAG = "aws:cloudbench:backing"
+MACHINE_VCPUS_TAG = "aws:cloudbench:machine-vcpus"
+MEMORY_TAG = "aws:cloudbench:memory"
 
 
 class ClientTokens:
@@ -148,6 +156,7 @@ class Region:
         self.between_measurements = BetweenMeasurements(plane.slot.directory / RECORD_NAME)
         self.weather: RegionWeather | None = None
         self.replica: Replica | None = None  # is there with the weather
+        plane.instances.serve_metadata = partial(serve_metadata, self)
         self._disks: MachineLimits | None = None
         self._network: Throughput | None = None
         self._is_measured = False
@@ -218,6 +227,7 @@ class Region:
 
     def publish(self) -> None:
         """Write the machine's figures and the region's modes as tags on every instance. The caller holds the lock."""
+        self.forget_ended()
         if self._is_measured:  # before, this would wait for the probe of the disks
             # The figure rises when the network carries more.
             self._network = self._network and self.plane.machine.network()
@@ -235,7 +245,33 @@ class Region:
         for instance in self.instances():
             limited = self.plane.instances.store_is_limited(instance.id)
             store = {} if limited is None else {INSTANCE_STORE_TAG: "limited" if limited else "unlimited"}
-            self.backend.tags[instance.id].update({**tags, **store})
+            self.backend.tags[instance.id].update({**tags, **store, **self._shortage(instance)})
+
+    def _shortage(self, instance: Any) -> dict[str, str]:
+        """Return tags that say what this machine lacks of an instance's type; empty before its host is there."""
+        from .backend import instance_catalogue
+
+        found = self.plane.instances.resources(instance.id)
+        if found is None:
+            return {}
+        cpus, memory_is_limited = found
+        vcpus = instance_catalogue()[instance.instance_type]["VCpuInfo"]["DefaultVCpus"]
+        return {
+            **({MACHINE_VCPUS_TAG: f"{cpus}"} if cpus < vcpus else {}),
+            **({} if memory_is_limited else {MEMORY_TAG: "unlimited"}),
+        }
+
+    def forget_ended(self) -> None:
+        """Forget instances that terminated an hour ago, with their tags. The caller holds the lock."""
+        backend, latest = self.backend, time.monotonic() - TERMINATED_SHOWN_S
+        for reservation in list(backend.reservations.values()):
+            ended = [one for one in reservation.instances if getattr(one, "ended_at", latest) < latest]
+            for instance in ended:
+                reservation.instances.remove(instance)
+                backend.tags.pop(instance.id, None)
+                self.boot_errors.pop(instance.id, None)
+            if not reservation.instances:
+                del backend.reservations[reservation.id]
 
     def instances(self) -> list[Any]:
         """Return all instances, including terminated ones. The caller holds the lock."""

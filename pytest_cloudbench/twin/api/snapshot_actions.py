@@ -10,6 +10,7 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from .action_base import RegionActions
 from .backend import RegionSnapshot
+from .moto_loading import ACCOUNT
 from .refusal import Refusal, incorrect_state, invalid_value, required, unsupported, well_formed_id
 
 if TYPE_CHECKING:
@@ -49,7 +50,15 @@ class SnapshotActions(RegionActions):
     def describe_snapshots(self) -> Any:
         for snapshot_id in self.params.get("SnapshotIds") or []:
             found_snapshot(self.home.backend, snapshot_id)
-        return super().describe_snapshots()
+        snapshots = super().describe_snapshots().result["Snapshots"]
+        # Every snapshot of this region may be restored by its one account, as all of its images are public.
+        owners = [ACCOUNT if owner == "self" else owner for owner in self.params.get("OwnerIds") or []]
+        found = [
+            one
+            for one in snapshots
+            if not owners or {one.owner_id, getattr(one, "owner_alias", None)} & set(owners)
+        ]
+        return ActionResult({"Snapshots": found})
 
     def delete_snapshot(self) -> Any:
         region = self.home

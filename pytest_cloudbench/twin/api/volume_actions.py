@@ -34,6 +34,11 @@ class VolumeActions(RegionActions):
         if params.get("MultiAttachEnabled"):
             raise unsupported("This region attaches a volume to one instance at a time.")
         tags = self._parse_tag_specification().get("volume", {})
+        if params.get("KmsKeyId") and params.get("Encrypted") is not True:
+            raise Refusal(
+                "InvalidParameterDependency",
+                "The parameter KmsKeyId requires the parameter Encrypted to be set.",
+            )
         snapshot = admitted_source(region.backend, params.get("SnapshotId"), params.get("Size"))
         spec = volume_admission.admitted_spec(
             params.get("VolumeType") or "gp2",
@@ -165,6 +170,20 @@ class VolumeActions(RegionActions):
             for volume in requested or self.home.backend.volumes.values()
         ]
         return ActionResult({"VolumeStatuses": statuses})
+
+    def describe_volumes_modifications(self) -> Any:
+        """Describe the latest modification of each volume, the most recent first."""
+        named = self.params.get("VolumeIds") or []
+        volumes = [self.volume(volume_id) for volume_id in named] or self.home.backend.volumes.values()
+        latest = [volume.modifications[-1] for volume in volumes if volume.modifications]
+        for volume in volumes if named else ():
+            if not volume.modifications:
+                raise Refusal(
+                    "InvalidVolumeModification.NotFound",
+                    f"Modification for volume '{volume.id}' does not exist.",
+                )
+        latest.sort(key=lambda one: one.start_time, reverse=True)
+        return ActionResult({"VolumesModifications": latest})
 
     def describe_volumes(self) -> Any:
         for volume_id in self.params.get("VolumeIds") or []:

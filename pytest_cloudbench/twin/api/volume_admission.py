@@ -48,11 +48,11 @@ def admitted_spec(
     if volume_type not in VOLUME_TYPES:
         known = ", ".join(VOLUME_TYPES)
         raise invalid_value(f"Invalid value '{volume_type}' for VolumeType. Valid types: {known}.")
-    size_gib = required(size_gib, "size or snapshotId")
+    size_gib = required(size_gib, "size/snapshot")
     if problems := volume_problems(
         volume_type, size_gib, iops, throughput_mib, io_unit, first_touch=first_touch
     ):
-        raise Refusal(problems[0].code, " ".join(problem.message for problem in problems))
+        raise Refusal(problems[0].code, "; ".join(problem.message for problem in problems))
     return VolumeSpec.of(volume_type, size_gib, iops, throughput_mib, io_unit, first_touch=first_touch)
 
 

@@ -53,12 +53,6 @@ class RegionModification(VolumeModification):  # type: ignore[misc]  # moto is n
             return 0
         return min(100, int((time.monotonic() - self._applied_at) * 100 / OPTIMIZING_S))
 
-    def get_filter_value(self, filter_name: str) -> Any:
-        """Return the value that filters of DescribeVolumesModifications compare."""
-        if filter_name == "modification-state":
-            return self.modification_state
-        return super().get_filter_value(filter_name)
-
 
 def admitted_target(volume: RegionVolume, params: dict[str, Any]) -> VolumeSpec:
     """Return the spec that a ModifyVolume request describes."""

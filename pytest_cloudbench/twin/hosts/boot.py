@@ -37,7 +37,12 @@ if __name__ == "__main__":  # with -I the package's own directory is not on the 
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from pytest_cloudbench.twin import linux
-from pytest_cloudbench.twin.hosts.instance_commands import BOOT_FINISHED, FAILED_SCRIPTS
+from pytest_cloudbench.twin.hosts.instance_commands import (
+    BOOT_FINISHED,
+    FAILED_SCRIPTS,
+    PARTITIONS_FILE,
+    ROOT_DISK_FILE,
+)
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -61,6 +66,7 @@ POWERED_OFF = 10
 REBOOTS = 11
 _SHUTDOWNS = {signal.SIGTERM: 0, signal.SIGUSR1: REBOOTS, signal.SIGUSR2: POWERED_OFF}
 _DISK_GROUP = 6
+METADATA_ADDRESS = "169.254.169.254"
 _GRACE_S = 0.5
 _UNMOUNT_S = 10.0
 
@@ -156,10 +162,13 @@ def _start(plan: dict[str, Any]) -> None:
         linux.CAP_MKNOD, linux.CAP_SYS_MODULE, linux.CAP_SYS_BOOT, linux.CAP_SYS_TIME, linux.CAP_SYS_RAWIO
     )
     linux.set_interface_up("lo")
+    linux.set_interface_address("lo:0", METADATA_ADDRESS, "255.255.255.255")
     if _read_line().strip() != b"plugged":
         raise RuntimeError("the network cable was not connected")
     linux.set_interface_address("eth0", plan["address"], plan["netmask"])
     linux.set_interface_up("eth0")
+    if plan["public"] is not None:
+        linux.set_interface_address("eth0:1", *plan["public"])
     os.environ.clear()
     os.environ.update(_ENVIRONMENT)
     os.umask(0o022)
@@ -215,6 +224,9 @@ def _build_root(plan: dict[str, Any]) -> None:
     for source, at in plan["counters"]:
         os.mkdir(f"{root}{at}", 0o755)
         linux.bind(source, f"{root}{at}", read_only=True)
+    _write(f"{root}{ROOT_DISK_FILE}", plan["root_disk"].encode() + b"\n", 0o644)
+    _write(f"{root}{PARTITIONS_FILE}", plan["partitions"].encode(), 0o644)
+    linux.bind(f"{root}{PARTITIONS_FILE}", f"{root}/proc/partitions", read_only=True)
     linux.change_root(root)
 
 

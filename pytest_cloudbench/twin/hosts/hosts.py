@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import re
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -18,11 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
+from pytest_cloudbench.twin import linux
 from pytest_cloudbench.twin.hosts.boot import POWERED_OFF, REBOOTS
-from pytest_cloudbench.twin.hosts.instance_commands import ALLOWANCES_DIRECTORY, COUNTERS_DIRECTORY
+from pytest_cloudbench.twin.hosts.instance_commands import (
+    ALLOWANCES_DIRECTORY,
+    COUNTERS_DIRECTORY,
+    PARTITIONS_FILE,
+)
 from pytest_cloudbench.twin.hosts.root_disk import RootDisk
 from pytest_cloudbench.twin.hosts.user_data import parse_user_data
-from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.slots import PUBLIC_NETMASK, Slot
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.instances import EbsCard, EbsLimit, LocalDisk
@@ -34,6 +42,7 @@ _BOOT_S = 30.0
 _STOP_S = 20.0
 _KILL_S = 5.0
 _CONSOLE_BYTES = 64 * 1024
+_FS_IOC_SHUTDOWN, _WITHOUT_THE_LOG = 0x8004587D, struct.pack("=I", 2)
 _BOOT = Path(__file__).with_name("boot.py")
 
 
@@ -51,7 +60,9 @@ class HostPlan:
     ``network`` are the rates to which its network is shaped; None leaves it
     unshaped. ``network_credits`` is the bucket of its network bursts, ``placement_group`` the name of its cluster
     placement group, within which a flow may be faster. ``local_disks`` is its NVMe instance store. sshd starts
-    ``ssh_after_s`` seconds later than the instance could start it.
+    ``ssh_after_s`` seconds later than the instance could start it. ``public_ip`` is its public address at its first
+    boot. ``netmask`` is that of its VPC; None means the default VPC, whose private addresses this machine reaches.
+    ``vcpus`` and ``memory_mib`` are those of its type; None does not limit them.
     """
 
     instance_id: str
@@ -69,8 +80,12 @@ class HostPlan:
     network_credits: NetworkCredits | None = None
     placement_group: str | None = None
     local_disks: tuple[LocalDisk, ...] = ()
+    vcpus: int | None = None
+    memory_mib: int | None = None
     network_options: NetworkOptions = PLAIN_NETWORK
     ssh_after_s: float = 0.0
+    public_ip: str | None = None
+    netmask: str | None = None
 
 
 def _console(slot: Slot, instance_id: str) -> Path:
@@ -81,8 +96,13 @@ def _for_root_only(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)  # user data may have printed a secret
 
 
+def remove_console(slot: Slot, instance_id: str) -> None:
+    """Remove the console output of an instance."""
+    _console(slot, instance_id).unlink(missing_ok=True)
+
+
 def read_console(slot: Slot, instance_id: str) -> str:
-    """Return the end of an instance's console output over all its boots, also after its termination."""
+    """Return the end of an instance's console output over all its boots."""
     with contextlib.suppress(FileNotFoundError):
         return _console(slot, instance_id).read_bytes()[-_CONSOLE_BYTES:].decode(errors="replace")
     return ""
@@ -102,6 +122,8 @@ class Node:
 class Host:
     """One instance. It runs while ``process`` is set. Its root disk stays in `directory` until that is removed.
 
+    It runs on the processors ``cpus``, with ``memory_bytes`` of memory, None for all of this machine's.
+    `public_ip` is its public address, which may change with each boot and in between.
     ``on_plugged`` is called with the process whose namespace has its eth0, before any program there can use it;
     ``on_unplugging`` is called before its cable is removed. ``on_shutdown`` is called in a thread of its own when the
     instance was shut down from inside, with True if it is to boot again. At `registered_at`, in seconds since the
@@ -113,20 +135,30 @@ class Host:
     on_plugged: Callable[[int], None]
     on_unplugging: Callable[[], None]
     on_shutdown: Callable[[bool], None]
+    cpus: tuple[int, ...]
+    memory_bytes: int | None = None
     process: subprocess.Popen[bytes] | None = None
     init_pid: int = 0
+    memory_is_limited: bool = False
+    _nodes: dict[str, Node] = field(default_factory=dict, repr=False)
     _disk: RootDisk | None = field(default=None, repr=False)
     _boot_commands: list[str | list[str]] = field(default_factory=list)
     _hostname: str = ""
     _booted_once: bool = False
     _plugged_in: bool = False
     registered_at: float | None = None
+    public_ip: str | None = None
     _up_at: float | None = None
 
     @property
     def directory(self) -> Path:
         """The directory of its root disk."""
         return self.parts.roots / self.plan.instance_id
+
+    @property
+    def processes_file(self) -> str:
+        """The file into which a process writes its number to have the memory of the instance."""
+        return self.parts.memory.processes_file(self.plan.instance_id)
 
     @property
     def counters(self) -> Path:
@@ -161,6 +193,7 @@ class Host:
 
     def _start(self, nodes: list[Node]) -> None:
         plan = self.plan
+        self._nodes = {node.name: node for node in nodes}
         first_boot = None
         deadline = time.monotonic() + _BOOT_S
         self.process = self.parts.workshop.run(self._spawn)  # it loads its modules meanwhile
@@ -169,14 +202,27 @@ class Host:
             keys = [*plan.authorized_keys, *first_boot.authorized_keys]
             self._hostname = hostname = first_boot.hostname or plan.hostname
             self._boot_commands = first_boot.boot_commands
+            disk = self.directory / "disk"
+            self.parts.memory.make_disk(plan.instance_id, disk)
             self._disk = self.parts.workshop.run(
-                lambda: RootDisk(self.directory, hostname, plan.private_ip, plan.login_user, keys)
+                lambda: RootDisk(
+                    disk,
+                    hostname,
+                    plan.private_ip,
+                    plan.login_user,
+                    keys,
+                    outbound=self.parts.outbound,
+                )
             )
         assert self._disk is not None
+        # Before it reads its plan: what it starts then has the same limits.
+        os.sched_setaffinity(self.process.pid, self.cpus)
+        self.memory_is_limited = self.parts.memory.hold(plan.instance_id, self.process.pid, self.memory_bytes)
         boot_plan = {
             "hostname": self._hostname,
             "address": plan.private_ip,
-            "netmask": self.parts.network.netmask,
+            "netmask": plan.netmask or self.parts.network.netmask,
+            "public": [self.public_ip, PUBLIC_NETMASK] if self.public_ip else None,
             "ssh_after_s": plan.ssh_after_s,
             "layers": [vars(layer) for layer in self._disk.layers],
             "root": str(self.directory / "root"),
@@ -185,6 +231,8 @@ class Host:
                 (str(self.allowances), ALLOWANCES_DIRECTORY),
             ],
             "nodes": [vars(node) for node in nodes],
+            "root_disk": self._root_disk,
+            "partitions": self.parts.workshop.run(self._partitions),
             "boot_commands": self._boot_commands,  # cloud-init runs bootcmd at every boot
             "first_boot": vars(first_boot) if first_boot else None,
         }
@@ -195,6 +243,8 @@ class Host:
         self.on_plugged(self.init_pid)
         self._send(b"plugged")
         self._expect("up", deadline)
+        if self.public_ip is not None:
+            self.parts.network.announce(self.init_pid, plan.private_ip, self.public_ip)
         if not plan.ssh_after_s:
             self._wait_for_sshd(deadline)
         self._booted_once = True
@@ -273,11 +323,27 @@ class Host:
         lines = read_console(self.parts.slot, self.plan.instance_id).strip().splitlines()
         return lines[-1] if lines else "it printed nothing"
 
+    def set_public_ip(self, address: str | None) -> None:
+        """Give the instance this public address now, or at its next boot if it does not run. None takes it away."""
+        self.public_ip = address
+        if self.running:
+            self.parts.network.set_public_address(self.init_pid, self.plan.private_ip, address)
+
+    def _connect_to_sshd(self) -> socket.socket:
+        def connect() -> socket.socket:
+            return socket.create_connection((self.public_ip or self.plan.private_ip, 22), timeout=1.0)
+
+        if self.public_ip or self.plan.netmask is None:
+            return connect()
+        return linux.in_network_namespace(
+            f"/proc/{self.init_pid}/ns/net", connect
+        )  # this machine has no way to it
+
     def _wait_for_sshd(self, deadline: float) -> None:
         pause_s = 0.002
         while True:
             try:
-                with socket.create_connection((self.plan.private_ip, 22), timeout=1.0) as connection:
+                with self._connect_to_sshd() as connection:
                     connection.settimeout(2.0)
                     if connection.recv(64).startswith(b"SSH-"):
                         return
@@ -287,8 +353,8 @@ class Host:
                 raise BootFailed(f"{self.plan.instance_id} ended before sshd answered: {self._last_words()}")
             if time.monotonic() > deadline:
                 raise BootFailed(
-                    f"sshd of {self.plan.instance_id} did not answer at {self.plan.private_ip} within "
-                    f"{_BOOT_S:.0f} s: {self._last_words()}"
+                    f"sshd of {self.plan.instance_id} did not answer at {self.public_ip or self.plan.private_ip} "
+                    f"within {_BOOT_S:.0f} s: {self._last_words()}"
                 )
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.05)
@@ -338,6 +404,8 @@ class Host:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(name, dir_fd=directory)
                     os.symlink(f"/dev/{node.name}", name, dir_fd=directory)
+        self._nodes[node.name] = node
+        self.show_partitions()
 
     def remove_node(self, node: Node) -> None:
         """Remove a device node and its links from the /dev of the running instance."""
@@ -350,6 +418,61 @@ class Host:
                     open_directory(dev, os.path.dirname(link), create=False) as directory,
                 ):
                     os.unlink(os.path.basename(link), dir_fd=directory)
+        self._nodes.pop(node.name, None)
+        self.show_partitions()
+
+    @property
+    def _root_disk(self) -> str:
+        return "nvme0n1" if self.plan.nitro else "xvda"
+
+    def _partitions(self) -> str:
+        """Return the instance's /proc/partitions. Only programs in it know of RAID and LVM devices, which it lacks."""
+        facts = os.statvfs(self.directory / "disk")
+        lines = [
+            "major minor  #blocks  name",
+            "",
+            _partition(259, 0, facts.f_blocks * facts.f_frsize, self._root_disk),
+        ]
+        for node in self._nodes.values():
+            sectors = Path(f"/sys/dev/block/{node.major}:{node.minor}/size").read_text()
+            lines.append(_partition(node.major, node.minor, int(sectors) * 512, node.name))
+        return "\n".join(lines) + "\n"
+
+    def show_partitions(self) -> None:
+        """Write the present devices and sizes into the instance's /proc/partitions."""
+        text = self.parts.workshop.run(self._partitions)
+        with contextlib.suppress(OSError):  # it has just ended
+            root = os.open(f"/proc/{self.init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                with open_directory(root, "run", create=False) as directory:
+                    flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW
+                    file = os.open(os.path.basename(PARTITIONS_FILE), flags, dir_fd=directory)
+                    with open(file, "w", encoding="ascii") as partitions:
+                        partitions.write(text)
+            finally:
+                os.close(root)
+
+    def shut_down_file_systems(self, major: int, minor: int) -> None:
+        """Make the file systems on a device fail at once, as Linux does when an NVMe device is removed.
+
+        ext4 and XFS do that. Others fail when they next write to the device.
+        """
+        try:
+            mounts = Path(f"/proc/{self.init_pid}/mountinfo").read_text().splitlines()
+            root = os.open(f"/proc/{self.init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:  # it has ended
+            return
+        try:
+            for fields in map(str.split, mounts):
+                if fields[2] == f"{major}:{minor}":
+                    point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+                    with (
+                        contextlib.suppress(OSError),
+                        open_directory(root, point.strip("/"), create=False) as directory,
+                    ):
+                        fcntl.ioctl(directory, _FS_IOC_SHUTDOWN, _WITHOUT_THE_LOG)
+        finally:
+            os.close(root)
 
     @contextlib.contextmanager
     def _open_dev(self) -> Any:
@@ -358,6 +481,10 @@ class Host:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _partition(major: int, minor: int, size: int, name: str) -> str:
+    return f"{major:4d}  {minor:7d} {size // 1024:10d} {name}"
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_cloudbench.twin.hosts.instance_commands import COMMANDS
+from pytest_cloudbench.twin.network.outbound import Outbound
 
 SYSTEM_DIRECTORIES = frozenset(
     ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var", "opt", "nix", "gnu"]
@@ -27,12 +28,12 @@ _HIDDEN_BELOW = {
 }  # fmt: skip
 # Mount points of this machine with parts of the system, which need a layer of their own.
 _SEPARATE_MOUNTS = ("/usr", "/usr/local", "/var", "/opt", "/nix", "/nix/store", "/gnu/store")
-_LOGIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LOGIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIRST_HUMAN_ID = 1000
 _LAST_HUMAN_ID = 59_999
 
 _SSHD_CONFIG = """\
-ListenAddress {address}
+AddressFamily inet
 HostKey /etc/ssh/ssh_host_ed25519_key
 PasswordAuthentication no
 KbdInteractiveAuthentication no
@@ -45,7 +46,7 @@ X11Forwarding no
 MaxStartups 200
 MaxSessions 200
 AuthorizedKeysFile .ssh/authorized_keys
-SetEnv PATH={path}
+SetEnv {environment}
 Subsystem sftp internal-sftp
 PidFile none
 """
@@ -61,6 +62,13 @@ auth sufficient pam_permit.so
 account required pam_permit.so
 session required pam_permit.so
 """
+_NO_PROXY = "localhost,127.0.0.1,169.254.169.254"
+_PROXIED = {
+    "/etc/apt/apt.conf.d/99cloudbench": (
+        'Acquire::http::Proxy "{url}";\nAcquire::https::Proxy "{url}";\nAcquire::http::Pipeline-Depth "0";\n'
+    ),
+    "/etc/dnf/dnf.conf": "\nproxy={url}\n",
+}
 _NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
 _PROFILE = 'PATH={path}\nexport PATH\n[ -n "$BASH" ] && [ -r ~/.bashrc ] && . ~/.bashrc\ntrue\n'
 
@@ -84,7 +92,14 @@ class RootDisk:
     """The writable layers of a new instance below ``directory``, which must allow trusted xattrs."""
 
     def __init__(
-        self, directory: Path, hostname: str, address: str, login_user: str, authorized_keys: list[str]
+        self,
+        directory: Path,
+        hostname: str,
+        address: str,
+        login_user: str,
+        authorized_keys: list[str],
+        *,
+        outbound: Outbound | None = None,
     ) -> None:
         mountinfo = Path("/proc/thread-self/mountinfo").read_text()
         self.layers = [
@@ -98,6 +113,7 @@ class RootDisk:
         self._hide_private_files()
         self._write_accounts(login_user, authorized_keys)
         self._write_system_files(login_user, address, hostname)
+        self._write_outbound(login_user, outbound)
         for name, script in COMMANDS.items():
             self._write(f"/usr/local/sbin/{name}", script, 0o755)
 
@@ -176,17 +192,35 @@ class RootDisk:
         short = hostname.split(".", maxsplit=1)[0]
         self._write("/etc/hostname", f"{hostname}\n")
         self._write("/etc/hosts", f"127.0.0.1 localhost\n::1 localhost\n{address} {hostname} {short}\n")
-        self._write("/etc/ssh/sshd_config", _SSHD_CONFIG.format(address=address, path=_LOGIN_PATH))
-        self._write("/etc/sudoers", _SUDOERS.format(user=login_user, path=_LOGIN_PATH), 0o440)
         for service in ("sudo", "sudo-i", "su", "su-l"):
             self._write(f"/etc/pam.d/{service}", _PERMISSIVE_PAM)
         self._write("/etc/nsswitch.conf", _NSSWITCH)
         self._write("/etc/resolv.conf", "# an embedded region has no names beyond its hosts\n")
-        self._write("/etc/profile", _PROFILE.format(path=_LOGIN_PATH))
+        self._write("/etc/profile", _PROFILE.format(path=LOGIN_PATH))
         self._write("/etc/bash.bashrc", "")
         self._write("/etc/machine-id", os.urandom(16).hex() + "\n")
         self._write("/etc/fstab", "")
         self._write("/etc/environment", "")
+
+    def _write_outbound(self, login_user: str, outbound: Outbound | None) -> None:
+        """Let package managers use the proxy, which explains refusals, and other programs too if it passes anything."""
+        environment = {"PATH": LOGIN_PATH}
+        if outbound is not None:
+            for manager, text in _PROXIED.items():
+                if os.path.isdir(os.path.dirname(manager)):
+                    own = Path(manager).read_text(encoding="utf-8") if os.path.exists(manager) else ""
+                    self._write(manager, own + text.format(url=outbound.url))
+            if outbound.allows_some:
+                environment |= {
+                    "http_proxy": outbound.url,
+                    "https_proxy": outbound.url,
+                    "no_proxy": _NO_PROXY,
+                }
+        variables = " ".join(f"{name}={value}" for name, value in environment.items())
+        kept = " ".join(name for name in environment if name != "PATH")
+        self._write("/etc/ssh/sshd_config", _SSHD_CONFIG.format(environment=variables))
+        keeps = f'Defaults env_keep += "{kept}"\n' if kept else ""
+        self._write("/etc/sudoers", keeps + _SUDOERS.format(user=login_user, path=LOGIN_PATH), 0o440)
 
 
 def _machine_lines(path: str, count: int) -> list[list[str]]:

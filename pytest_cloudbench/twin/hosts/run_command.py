@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from typing import IO, Literal
 
-from pytest_cloudbench.twin.hosts.hosts import open_directory
+from pytest_cloudbench.twin.hosts.hosts import Host, open_directory
 
 Ending = Literal["exited", "timed out", "cancelled"]
 
@@ -31,6 +31,8 @@ _DROPPED = "-mknod,-sys_module,-sys_boot,-sys_time,-sys_rawio"  # as process 1 o
 _ENTER = (
     'cat >"$3" && chmod 700 "$3" && cd -- "$1" && exec setpriv --bounding-set="$2" -- sh -c "$3" </dev/null'
 )
+# It has the limits of memory and processors of the instance, as what its process 1 starts.
+_LIMIT = 'echo $$ >"$0" && cpus=$1 && shift && exec taskset --cpu-list "$cpus" "$@"'
 _CHUNK = 1 << 16
 
 
@@ -57,8 +59,9 @@ class ScriptEnd:
 class RunningScript:
     """A script that was started in an instance. One thread must call ``wait``; any may call ``cancel``."""
 
-    def __init__(self, script: Script, instance_id: str, region: str, init_pid: int) -> None:
-        """Start a script in the instance whose process 1 is ``init_pid``. Raises OSError if that is impossible."""
+    def __init__(self, script: Script, instance_id: str, region: str, host: Host) -> None:
+        """Start a script in a running instance. Raises OSError if that is impossible."""
+        init_pid = host.init_pid
         self._lock = threading.Lock()
         place = (
             f"var/lib/amazon/ssm/{instance_id}/document/orchestration/{script.command_id}"
@@ -72,7 +75,8 @@ class RunningScript:
                 text.write(script.text.encode())
                 text.seek(0)
                 self._process = subprocess.Popen(
-                    ["nsenter", f"--target={init_pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--",
+                    ["sh", "-c", _LIMIT, host.processes_file, ",".join(map(str, host.cpus)),
+                     "nsenter", f"--target={init_pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--",
                      "sh", "-c", _ENTER, "sh", script.directory or _DIRECTORY, _DROPPED, f"/{place}/_script.sh"],
                     stdin=text,
                     stdout=subprocess.PIPE,

@@ -7,20 +7,25 @@ its pipe closes. Then the kernel removes namespace, bridge, cables and shaping t
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
+import socket
+import struct
 import subprocess
 import threading
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from pytest_cloudbench.twin import linux
 from pytest_cloudbench.twin.network.flow_filter import Peers
 from pytest_cloudbench.twin.network.shaping import Shape, egress_commands, ingress_commands, peers_commands
 from pytest_cloudbench.twin.network.traffic_control import ShapedEnd, ShapedEnds
-from pytest_cloudbench.twin.slots import Slot
+from pytest_cloudbench.twin.slots import PUBLIC_NETMASK, Slot
 from pytest_cloudbench.twin.workshop import Workshop
 
 MTU = 9001  # EC2's jumbo frame
 RESERVED_ADDRESSES = 4  # EC2 keeps the first four and the last of every subnet
+PUBLIC_LABEL = "eth0:1"
 
 
 class NetworkFailed(RuntimeError):
@@ -71,6 +76,11 @@ def release_namespace(holder: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
+def _hardware(address: str) -> bytes:
+    """Return the hardware address of an instance, which follows from its private address."""
+    return b"\x06\xcb" + socket.inet_aton(address)
+
+
 def _cable(address: str) -> str:
     """Return the name of an instance's cable at the switch."""
     return "p" + "".join(f"{int(part):02x}" for part in address.split("."))
@@ -90,7 +100,7 @@ class Network:
 
     def __init__(self, slot: Slot, workshop: Workshop) -> None:
         self._slot = slot
-        self._taken: set[str] = set()
+        self._taken: dict[str, int | None] = {}  # with the zone of each; None for a public address
         # The shape and the cluster placement group of each address, also of instances that are stopped.
         self._peers: dict[str, tuple[Shape, str | None]] = {}
         self._shaped: dict[str, _Shaped] = {}
@@ -133,24 +143,47 @@ class Network:
                 f"link set {self._slot.interface} addrgenmode none",
                 f"address add {address} dev {self._slot.interface}",
                 f"link set {self._slot.interface} up",
+                f"route add {self._slot.public_network} dev {self._slot.interface} src {self._slot.caller_address}",
             ],
         )
 
-    def take_address(self, zone_index: int) -> str:
-        """Take and return a free address of the zone. Raises `NetworkFailed` if there is none."""
-        network = self._slot.zone_network(zone_index)
+    def take_address(self, zone_index: int, network: ipaddress.IPv4Network | None = None) -> str:
+        """Take and return a free address of a subnet of the zone; without ``network`` of its default subnet.
+
+        All subnets share one switch, so an address is taken once, also where two VPCs overlap. Raises
+        `NetworkFailed` if there is none.
+        """
+        return self._take(network or self._slot.zone_network(zone_index), zone_index)
+
+    def take_public_address(self) -> str:
+        """Take and return a free public address. Raises `NetworkFailed` if there is none."""
+        return self._take(self._slot.public_network, None)
+
+    def _take(self, network: ipaddress.IPv4Network, zone_index: int | None) -> str:
         with self._lock:
             for number in range(RESERVED_ADDRESSES, network.num_addresses - 1):
                 address = str(network[number])
                 if address not in self._taken:
-                    self._taken.add(address)
+                    self._taken[address] = zone_index
                     return address
         raise NetworkFailed(f"no address is left in {network}")
+
+    def is_free(self, address: str) -> bool:
+        """Return True if nothing has taken this address."""
+        with self._lock:
+            return address not in self._taken
+
+    def reserve_address(self, zone_index: int, address: str) -> None:
+        """Take this address. Raises `NetworkFailed` if it is taken."""
+        with self._lock:
+            if address in self._taken:
+                raise NetworkFailed(f"the address {address} is in use")
+            self._taken[address] = zone_index
 
     def release_address(self, address: str) -> None:
         """Release an address and remove it from its placement group."""
         with self._lock:
-            self._taken.discard(address)
+            self._taken.pop(address, None)
             self._peers.pop(address, None)
             self._update_peers()
 
@@ -161,7 +194,7 @@ class Network:
         start.
         """
         cable = _cable(address)
-        hardware = "06:cb:" + ":".join(f"{int(part):02x}" for part in address.split("."))
+        hardware = _hardware(address).hex(":")
         _run(
             "ip",
             [
@@ -171,6 +204,33 @@ class Network:
             ],
             self._holder.pid,
         )
+
+    def set_public_address(self, pid: int, private: str, public: str | None) -> None:
+        """Let the running instance with this private address, whose process 1 is ``pid``, have a public one, or none.
+
+        It is a second address of eth0, so its traffic has the instance's limits. Raises `NetworkFailed`.
+        """
+        commands = [f"address flush dev eth0 label {PUBLIC_LABEL}"]
+        if public is not None:
+            length = ipaddress.IPv4Network(f"0.0.0.0/{PUBLIC_NETMASK}").prefixlen
+            commands.append(f"address add {public}/{length} dev eth0 label {PUBLIC_LABEL}")
+        _run("ip", commands, pid)
+        if public is not None:
+            self.announce(pid, private, public)
+
+    @staticmethod
+    def announce(pid: int, private: str, public: str) -> None:
+        """Tell this machine and the other instances by ARP where a public address is now: it may have moved."""
+        hardware, address = _hardware(private), socket.inet_aton(public)
+        request = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + hardware + address + bytes(6) + address
+        frame = b"\xff" * 6 + hardware + b"\x08\x06" + request
+
+        def send() -> None:
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+                raw.bind(("eth0", 0))
+                raw.send(frame)
+
+        linux.in_network_namespace(f"/proc/{pid}/ns/net", send)
 
     def shape(self, pid: int, address: str, shape: Shape, group: str | None) -> ShapedEnds:
         """Shape the cable of the instance with this address, whose eth0 is in the namespace of process ``pid``.
@@ -203,9 +263,8 @@ class Network:
     def _peers_of(self, address: str) -> Peers:
         _, group = self._peers.get(address, (None, None))
         others = {other: found for other, found in self._peers.items() if other != address}
-        # ENA Express works within a zone, which has a /24 of addresses.
-        zone = address.rpartition(".")[0]
-        near = {other: shape for other, (shape, _) in others.items() if other.rpartition(".")[0] == zone}
+        zone = self._taken.get(address)  # ENA Express works within a zone
+        near = {other: shape for other, (shape, _) in others.items() if self._taken.get(other) == zone}
         return Peers(
             frozenset(other for other, (_, its) in others.items() if group is not None and its == group),
             frozenset(other for other, shape in near.items() if shape.express),

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ MIB = 1024**2
 KIB = 1024
 _LEAST_ROOM = 64 * MIB  # an empty file system on a volume takes about that much
 _VOLUMES_SHARE = 0.8
-_RESERVE_SHARE = 0.05  # of the memory available at the start: stays free for the machine
+_RESERVE_SHARE = 0.05  # of the machine's memory: stays free for the machine
 _FOLLOW_S = 0.5
 _FOLLOW_STEP = 64 * MIB
 _ROOTS_SHARE = 0.15
@@ -37,8 +38,20 @@ class NoRoom(RuntimeError):
 
 def memory_available() -> int:
     """Return the bytes of memory that the kernel estimates to be available."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return _memory("MemAvailable")
+
+
+def _memory(name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     return int(found.group(1)) * KIB if found else 0
+
+
+def quota(used: int, available: int, *, reserve: int, regions: int) -> int:
+    """Return how many bytes a region's volumes may take: what they have, and an equal share of what is left.
+
+    The shares of all regions together leave the reserve, however fast all of them write until the next look.
+    """
+    return used + max(0, available - reserve) // regions
 
 
 class Store:
@@ -47,27 +60,37 @@ class Store:
     ``data`` holds the volumes, ``roots`` the instances' root disks. Volumes may use a share of the memory that was
     available at the start, and never more than the machine has left: a test that writes too much gets an I/O error, as
     from a full disk, and the machine stays alive. This bound is updated twice a second, since other programs take
-    memory too. A backing directory is slower and larger.
+    memory too. What is left is divided among the machine's regions, which ``regions`` counts: together they cannot
+    exhaust it. A backing directory is slower and larger.
     """
 
-    def __init__(self, directory: Path, workshop: Workshop, backing: Path | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        workshop: Workshop,
+        backing: Path | None,
+        regions: Callable[[], int] = lambda: 1,
+    ) -> None:
+        self._regions = regions
         self.in_memory = backing is None
         self.roots = directory / "roots"
         self.data = directory / "data" if backing is None else backing
         self._workshop = workshop
         available = memory_available()
+        self.root_disks_bytes = int(available * _ROOTS_SHARE)
+        """What the root disks of all instances may take together."""
         workshop.run(lambda: self._mount(available))
         self._data_descriptor = workshop.run(lambda: os.open(self.data, os.O_RDONLY | os.O_DIRECTORY))
         self._closed = threading.Event()
         self._most = self._bound = int(available * _VOLUMES_SHARE)
-        self._reserve = int(available * _RESERVE_SHARE)
+        self._reserve = int(_memory("MemTotal") * _RESERVE_SHARE)
         self._follower = threading.Thread(target=self._follow_memory, name="memory bound", daemon=True)
         if self.in_memory:
             self._follower.start()
 
     def _mount(self, available: int) -> None:
         self.roots.mkdir(exist_ok=True)
-        _mount_tmpfs(self.roots, int(available * _ROOTS_SHARE))
+        _mount_tmpfs(self.roots, self.root_disks_bytes)
         if self.in_memory:
             self.data.mkdir(exist_ok=True)
             _mount_tmpfs(self.data, int(available * _VOLUMES_SHARE))
@@ -79,7 +102,8 @@ class Store:
             facts = os.fstatvfs(self._data_descriptor)
             used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
             # At least 1 MiB: a size of 0 means no limit to tmpfs.
-            bound = max(MIB, min(self._most, used + max(0, memory_available() - self._reserve)))
+            most = quota(used, memory_available(), reserve=self._reserve, regions=self._regions())
+            bound = max(MIB, min(self._most, most))
             if abs(bound - self._bound) >= _FOLLOW_STEP:
                 self._workshop.run(partial(self._resize, bound))
                 self._bound = bound
@@ -175,6 +199,26 @@ class Disk:
         """Enlarge the device to the size of its file."""
         if self.loop is not None:
             self.loop.take_new_size()
+
+    def flush(self) -> None:
+        """Write what the kernel still holds of writes to the device.
+
+        The kernel does that when the last program closes a device, but the region has this one open too.
+        """
+        if self.loop is not None:
+            with contextlib.suppress(OSError):  # its I/O fails: there is nothing to save
+                os.fsync(self.loop.descriptor)
+
+    def fail(self) -> None:
+        """Make all I/O fail until `unplug`, as on an NVMe device that was removed.
+
+        The device becomes empty, or the page cache would continue to answer buffered I/O.
+        """
+        if self.paced is not None:
+            self.paced.fail()
+            if self.loop is not None:
+                with contextlib.suppress(OSError):
+                    self.loop.take_new_size()
 
     def unplug(self) -> None:
         """Unbind the loop device and keep the data."""

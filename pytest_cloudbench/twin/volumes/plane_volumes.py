@@ -85,6 +85,7 @@ class PlaneVolumes:
     def take_snapshot(self, snapshot_id: str, volume_id: str) -> None:
         """Copy a volume's data, attached or not; returns when the snapshot is complete. See `Snapshots.take`."""
         disk = self._inventory.volume(volume_id).disk
+        disk.flush()
         self.snapshots.take(snapshot_id, disk.descriptor, disk.size)
 
     def _figures(self, volume: PlacedVolume, instance: PlacedInstance | None = None) -> VolumeFigures:
@@ -136,8 +137,10 @@ class PlaneVolumes:
             return True
         with self._inventory.held(volume.instance_id) as instance:
             loop = volume.disk.loop
-            if force and volume.disk.paced is not None:
-                volume.disk.paced.fail()
+            if force:
+                volume.disk.fail()
+                if instance.host.running and loop is not None:
+                    instance.host.shut_down_file_systems(loop.major, loop.minor)
             elif loop is not None and not loop.wait_until_free(0.0 if instance.host.running else RELEASE_S):
                 return False
             self.release(volume_id, at_once=force)
@@ -157,7 +160,10 @@ class PlaneVolumes:
             disk.loop.wait_until_free(0.0 if running else RELEASE_S)
         if disk.paced is not None:
             with contextlib.suppress(VolumeProcessEnded):
-                disk.paced.confirm()  # the last to close a device waits until all data is written
+                disk.paced.confirm()  # else the flush could wait for ever
+                if not at_once:
+                    disk.flush()
+                disk.fail()  # a program may have it open still
         disk.unplug()
         volume.done = volume.page.figures.after(volume.done)._replace(queue_length=0)
         instance.volumes.pop(volume_id, None)
@@ -190,6 +196,8 @@ class PlaneVolumes:
             if disk.paced is not None:
                 disk.paced.change(disk.size, self._figures(volume, instance))
                 disk.grow()
+            if instance is not None and instance.host.running:
+                instance.host.show_partitions()
 
     def storage_activity(self) -> tuple[list[VolumeActivity], list[InstanceActivity]]:
         """Return every volume's I/O since it was made, attached or not, and all balances of burst credits."""

@@ -150,6 +150,7 @@ class Server:
         self._apply(node, figures)
 
     def _fail(self, *, node: int) -> None:
+        self._files[node].size = 0
         self._pacer.fail(node)
         for answer in self._pacer.drop(node):
             self._loop.answer(answer)

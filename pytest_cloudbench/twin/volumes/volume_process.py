@@ -209,9 +209,13 @@ class PacedFile:
         self._process.stat_file(f"{self._node}")
 
     def fail(self) -> None:
-        """Make all I/O of the volume fail, including waiting requests. Without effect if the process has ended."""
+        """Make the volume empty and all its I/O fail, including waiting requests.
+
+        Without effect if the process has ended.
+        """
         with contextlib.suppress(VolumeProcessEnded):
             self._process._ask("fail", node=self._node)
+            self._process.stat_file(f"{self._node}")
 
     def detach(self) -> None:
         """Remove the volume. Its pages keep its last figures. Without effect if the process has ended."""
