@@ -14,15 +14,33 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from pytest_cloudbench.evidence.pseudonyms import Pseudonyms
-from pytest_cloudbench.evidence.secret_patterns import PATTERNS, SECRET_NAME, removed
+from pytest_cloudbench.evidence.secret_patterns import (
+    ATTACHED,
+    PASSWORD_OPTIONS,
+    PATTERNS,
+    SECRET_ACCESS_KEY,
+    SECRET_NAME,
+    TOKEN_PATTERNS,
+    removed,
+)
 
 _SHORTEST_KNOWN = 8
 """Shorter values are not searched for, because they occur in ordinary words."""
 _LEADS_ELSEWHERE = re.compile(r"(?i)_(?:file|path|dir|uri|url|arn|name|header)$")
 _SHORTEST_BASE64 = 48
+_SHORTEST_TOKEN = 8
+_SECRET_ACCESS_KEY = 40
+_OF_RUNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-.%:=")
+_RUNS = {code: " " for code in range(128) if chr(code) not in _OF_RUNS}
+"""Leaves the runs of characters that tokens consist of."""
+_TOKENS = frozenset(TOKEN_PATTERNS)
 _LONGEST_REMEMBERED = 200
 _MOST_REMEMBERED = 20_000
-_IN_BASE64 = re.compile(rf"(?:(?<![A-Za-z0-9+/\\])|(?<=\\[nrt]))[A-Za-z0-9+/]{{{_SHORTEST_BASE64},}}={{0,2}}")
+_LINE_END = re.compile(r"(?:\r?\n|(?:\\r)?\\n)[ \t>|]*")
+_IN_BASE64 = re.compile(
+    rf"(?:(?<![A-Za-z0-9+/\\])|(?<=\\[nrt]))[A-Za-z0-9+/]{{{_SHORTEST_BASE64},}}"
+    rf"(?:{_LINE_END.pattern}[A-Za-z0-9+/]{{4,}})*={{0,2}}"
+)
 _FIGURES = b"0123456789,.:;-+ \t\r\n"
 _IN_CLEAR = (bool, float, type(None))
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+\Z")
@@ -94,13 +112,21 @@ class Cleaner:
         for secret in self._known:
             if secret in text:
                 text = text.replace(secret, removed("secret"))
-        lower = text.lower()
-        for pattern in PATTERNS:
-            if not pattern.hints or any(hint in lower for hint in pattern.hints):
-                text = pattern.remove(text)
+        lower = _lower(text)
+        runs = set(text.translate(_RUNS).split())
+        words = "\n".join(sorted(word for word in runs if len(word) >= _SHORTEST_TOKEN)).lower()
+        for pattern in (*TOKEN_PATTERNS, *PATTERNS):
+            if pattern in _TOKENS and not any(start in words for start in pattern.starts):
+                continue
+            cleaned = pattern.remove(text, lower)
+            if cleaned is not text:
+                text, lower = cleaned, _lower(cleaned)
         if self._pseudonyms is not None:
             text = self._pseudonyms.text(text)
-        return _IN_BASE64.sub(self._decoded_clean, text) if len(text) >= _SHORTEST_BASE64 else text
+        longest = max(map(len, runs), default=0)
+        if longest >= _SECRET_ACCESS_KEY:
+            text = SECRET_ACCESS_KEY.remove(text, lower)
+        return _IN_BASE64.sub(self._decoded_clean, text) if longest >= _SHORTEST_BASE64 else text
 
     def data(self, data: bytes) -> bytes:
         """Return the content of a file without secrets; binary data with a known secret is removed as a whole."""
@@ -145,20 +171,62 @@ class Cleaner:
         """Return a command line, or any list, without secrets; the value of an option with a secret's name too."""
         kept: list[Any] = []
         name = ""
-        for word in words:
+        for word in _without_passwords(words):
             kept.append(self.value(word, name) if name else self.value(word))
             is_option = isinstance(word, str) and _OPTION.match(word) is not None
             name = word.lstrip("-") if is_option and SECRET_NAME.search(word) else ""
         return kept
 
     def _decoded_clean(self, match: re.Match[str]) -> str:
-        """Remove base64 as a whole if its content has a secret."""
+        """Remove base64 as a whole if its content has a secret; it may go over several lines."""
         whole = match[0]
-        try:
-            decoded = base64.b64decode(whole + "=" * (-len(whole) % 4)).decode("utf-8")
-        except (binascii.Error, ValueError):
-            return whole
-        return whole if self.text(decoded) == decoded else removed("base64 of a secret")
+        lines = _LINE_END.split(whole)
+        if len(lines) > 1 and self._hides_secret("".join(lines)):
+            return removed("base64 of a secret")
+        for line in lines:
+            if len(line) >= _SHORTEST_BASE64 and self._hides_secret(line):
+                whole = whole.replace(line, removed("base64 of a secret"))
+        return whole
+
+    def _hides_secret(self, text: str) -> bool:
+        for end in range(
+            len(text), max(len(text) - 4, 0), -1
+        ):  # a word of the text may follow on the next line
+            try:
+                decoded = base64.b64decode(text[:end] + "=" * (-end % 4)).decode("utf-8")
+            except (binascii.Error, ValueError):
+                continue
+            return self.text(decoded) != decoded
+        return False
+
+
+def _lower(text: str) -> str:
+    """Return the text in lower case, with every character at its place."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(char.lower()[:1] for char in text)
+
+
+def _without_passwords(words: Sequence[Any]) -> Sequence[Any]:
+    """Return the words of a command without the passwords that `PASSWORD_OPTIONS` tells."""
+    texts = [word if isinstance(word, str) else "" for word in words]
+    kept = list(words)
+    for command, options in PASSWORD_OPTIONS.items():
+        first, _, second = command.partition(" ")
+        starts = [at for at, text in enumerate(texts) if text.rpartition("/")[2] == first]
+        for at in range(starts[0] + 1, len(texts)) if starts and (not second or second in texts) else ():
+            option = next(
+                (
+                    each
+                    for each in options
+                    if texts[at] == each or (len(each) == 2 and texts[at].startswith(each))
+                ),
+                "",
+            )
+            if option and texts[at] == option and command not in ATTACHED and at + 1 < len(texts):
+                kept[at + 1] = removed("secret")
+            elif len(option) == 2 and len(texts[at]) > 2:
+                kept[at] = option + removed("secret")
+    return kept
 
 
 def _base64_of(text: str) -> Iterable[str]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import gzip
 import hashlib
 import os
 import re
+import shutil
+import stat
 import uuid
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pytest_cloudbench.errors import InfrastructureError
 
@@ -28,6 +34,19 @@ PARTIAL = ".partial"
 RUN = "{run}"
 """Placeholder for the run id in the name of a folder."""
 
+DEFAULT_FOLDER = "cloudbench-evidence"
+IGNORED = ".gitignore"
+"""In the default folder, if a run made it: evidence is not committed by accident."""
+LEAST_FREE_BYTES = 64 << 20
+"""A run does not begin with less room: a full disk would end its evidence in the middle of a measurement."""
+MOST_FILES = 1_000_000
+MOST_BYTES = 16 << 30
+"""Larger files are not summed: no run writes them."""
+MOST_READ_BYTES = 512 << 20
+"""Larger files are not read into memory, nor larger contents of compressed files."""
+MOST_JOURNAL_BYTES = 256 << 20
+MOST_LINE_BYTES = 16 << 20
+"""A line of a journal has texts of at most 32 KiB; longer ones are files."""
 _SLUG_LENGTH = 80
 _COMPRESSION = 3
 
@@ -71,17 +90,52 @@ class EvidenceFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lock: int | None = None
 
     def prepare(self) -> None:
         """Create the folder. Raises EvidenceError if that fails."""
+        above = self.root.parent
         try:
+            new = above.name == DEFAULT_FOLDER and not above.exists()
             for name in (JOURNALS, TESTS, SOURCES):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
+            if new:
+                (above / IGNORED).write_text("# Made by pytest-cloudbench.\n*\n", encoding="ascii")
+            free = shutil.disk_usage(self.root).free
         except OSError as error:
             raise EvidenceError(
                 f"the evidence of this run cannot be written to {self.root} ({error.strerror or error}): give a "
                 "writable folder with --cloudbench-evidence=DIR, or --cloudbench-evidence=off to keep none"
             ) from error
+        if free < LEAST_FREE_BYTES:
+            raise EvidenceError(
+                f"the disk of {self.root} has {free / 2**20:,.0f} MiB free, and the evidence of a run may need "
+                f"{LEAST_FREE_BYTES >> 20} MiB: make room (cloudbench evidence prune), or give another folder with "
+                "--cloudbench-evidence=DIR"
+            )
+
+    def discard(self) -> None:
+        """Remove a folder in which no test was recorded, and the one above if `prepare` made it for this run."""
+        for journal in (self.root / JOURNALS).glob("*.jsonl"):
+            journal.unlink()
+        with contextlib.suppress(OSError):  # something else is in there
+            for folder in (self.root / JOURNALS, self.root / TESTS, self.root / SOURCES, self.root):
+                folder.rmdir()
+            above = self.root.parent
+            if [each.name for each in above.iterdir()] == [IGNORED]:
+                (above / IGNORED).unlink()
+                above.rmdir()
+
+    def lock(self) -> None:
+        """Say until this process ends that a run writes to the folder, so that `retention.prune` leaves it alone."""
+        self._lock = os.open(self.root / JOURNALS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def unlock(self) -> None:
+        """End that; a second call does nothing."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def new_test(self, nodeid: str) -> tuple[str, int]:
         """Create the folder of a test's next attempt. Return its path below the root and the number, from 1."""
@@ -111,13 +165,16 @@ class EvidenceFolder:
         return KeptFile(path, hashlib.sha256(data).hexdigest(), len(data))
 
     def read(self, path: str) -> bytes:
-        """Return a file that `write` wrote, uncompressed. Raises EvidenceError for a path outside the folder."""
-        data = self.file(path).read_bytes()
-        return gzip.decompress(data) if path.endswith(".gz") else data
+        """Return a file that `write` wrote, uncompressed.
+
+        Raises EvidenceError for a path outside the folder and for a file that no run writes, such as one of many GiB.
+        """
+        data = read_regular(self.file(path), root=self.root)
+        return uncompressed(data, path) if path.endswith(".gz") else data
 
     def file(self, path: str) -> Path:
         """Return the path of a file in the folder. Raises EvidenceError for a path outside it."""
-        if path.startswith("/") or ".." in path.split("/"):
+        if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise EvidenceError(f"{path!r} is not a path within an evidence folder")
         return self.root / path
 
@@ -128,13 +185,66 @@ class EvidenceFolder:
             below = Path(directory).relative_to(self.root)
             links = [name for name in folders if (Path(directory) / name).is_symlink()]
             found += [(below / name).as_posix() for name in (*names, *links)]
+            if len(found) > MOST_FILES:
+                raise EvidenceError(
+                    f"{self.root} has more than {MOST_FILES:,} files: it is not the folder of one run"
+                )
         return sorted(found)
 
 
+def open_regular(path: Path, *, root: Path | None = None, most_bytes: int = MOST_BYTES) -> BinaryIO:
+    """Open a regular file for reading; never wait for another kind of file, never follow a link below ``root``.
+
+    Raises EvidenceError if it is something else (a link, a pipe, a device), or has more than ``most_bytes``.
+    """
+    for folder in path.parents if root is not None else ():
+        if folder == root:
+            break
+        if folder.is_symlink():
+            raise EvidenceError(f"{folder} is a link: evidence has only folders and files of its own")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise EvidenceError(f"{path} is not a regular file: no run writes that") from None
+        raise
+    except ValueError as error:
+        raise EvidenceError(f"{str(path)!r} is not the name of a file: {error}") from None
+    stream = os.fdopen(descriptor, "rb", closefd=True) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    if stream is None:
+        os.close(descriptor)
+        raise EvidenceError(f"{path} is not a regular file: no run writes that")
+    if (size := os.fstat(descriptor).st_size) > most_bytes:
+        stream.close()
+        raise EvidenceError(f"{path} has {size:,} bytes, where a run writes at most {most_bytes:,}")
+    return stream
+
+
+def read_regular(path: Path, *, root: Path | None = None, most_bytes: int = MOST_READ_BYTES) -> bytes:
+    """Return the content of a regular file. Raises EvidenceError as `open_regular` does."""
+    with open_regular(path, root=root, most_bytes=most_bytes) as stream:
+        data = stream.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise EvidenceError(f"{path} grows while it is read: no run writes that")
+    return data
+
+
+def uncompressed(data: bytes, path: str) -> bytes:
+    """Return the content of a gzip file. Raises EvidenceError if it is none or is larger than a run writes."""
+    reader = zlib.decompressobj(wbits=31)
+    try:
+        content = reader.decompress(data, MOST_READ_BYTES)
+    except zlib.error as error:
+        raise EvidenceError(f"{path} cannot be uncompressed: {error}") from None
+    if reader.unconsumed_tail or not reader.eof:
+        raise EvidenceError(f"{path} is cut off, or larger than {MOST_READ_BYTES:,} bytes when uncompressed")
+    return content
+
+
 def sum_of(path: Path, more: bytes = b"") -> str:
-    """Return the SHA-256 of a file followed by ``more``. The file is read in pieces."""
+    """Return the SHA-256 of a regular file followed by ``more``. The file is read in pieces."""
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         while piece := stream.read(1 << 20):
             digest.update(piece)
     digest.update(more)
@@ -153,7 +263,7 @@ def manifest_of(sums: Mapping[str, str]) -> bytes:
 def read_manifest(root: Path, name: str = MANIFEST) -> dict[str, str]:
     """The sums by path. Raises EvidenceError for a line that is none, and for a path that is there twice."""
     sums: dict[str, str] = {}
-    text = (root / name).read_bytes().decode("utf-8", "surrogateescape")
+    text = read_regular(root / name, root=root).decode("utf-8", "surrogateescape")
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         match = _LINE.match(line)
         if match is None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from pytest_cloudbench.evidence.folder import MOST_JOURNAL_BYTES, MOST_LINE_BYTES, read_regular
 
 FIRST = "0" * 64
 """The first entry has this in place of a sum."""
@@ -105,12 +107,14 @@ def _write_whole(descriptor: int, data: bytes) -> None:
 class JournalRead:
     """The content of a journal: its entries, and a sentence for each problem of the chain.
 
+    ``unusable`` has a sentence for each entry of the chain that lacks what readers need; it is not in ``entries``.
     ``torn`` is True if the last line is not whole, as a kill during writing leaves it.
     """
 
     path: Path
     entries: list[dict[str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unusable: list[str] = field(default_factory=list)
     head: str = FIRST
     torn: bool = False
 
@@ -123,10 +127,14 @@ class JournalRead:
         return [entry for entry in self.entries if entry.get("kind") == kind]
 
 
-def read_journal(path: Path) -> JournalRead:
-    """Read a journal and check its chain. Raises OSError if it cannot be read."""
+def read_journal(path: Path, *, of_run: bool = False) -> JournalRead:
+    """Read a journal and check its chain; ``of_run`` for that of a process, which names the folders of its tests.
+
+    Entries that lack what readers need are left out. Raises OSError if it cannot be read, EvidenceError
+    if it is not a regular file or larger than a run writes.
+    """
     found = JournalRead(path)
-    *lines, rest = path.read_bytes().split(b"\n")
+    *lines, rest = read_regular(path, most_bytes=MOST_JOURNAL_BYTES).split(b"\n")
     found.torn = bool(rest)
     links: list[tuple[int, str, str]] = []
     for position, line in enumerate(lines, start=1):
@@ -135,7 +143,12 @@ def read_journal(path: Path) -> JournalRead:
             found.problems.append(f"line {position} is no entry of a journal")
             links.append((-1, "", hashlib.sha256(line).hexdigest()))
             continue
-        found.entries.append(entry)
+        if (lacking := next(_lacking(entry, of_run=of_run), None)) is None:
+            found.entries.append(entry)
+        else:
+            found.unusable.append(
+                f"line {position} has no valid {lacking!r}, which an entry {entry['kind']!r} has"
+            )
         links.append((int(entry["entry"]), str(entry["previous"]), hashlib.sha256(line).hexdigest()))
     found.problems += _breaks(links)
     if links:
@@ -144,19 +157,86 @@ def read_journal(path: Path) -> JournalRead:
 
 
 def read_journals(folder: Path) -> dict[str, JournalRead]:
-    """Return the journals in a folder by their names. Raises OSError if one cannot be read."""
-    return {path.name.removesuffix(SUFFIX): read_journal(path) for path in sorted(folder.glob(f"*{SUFFIX}"))}
+    """Return the journals of a run's processes by their names. Raises as `read_journal` does."""
+    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    return {path.name.removesuffix(SUFFIX): read_journal(path, of_run=True) for path in paths}
+
+
+_NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "open": {"run": str, "format": int, "options": dict, "versions": dict, "by": dict},
+    "cloud": {"label": str, "region": str},
+    "begin": {"test": str},
+    "test": {
+        "test": str,
+        "folder": str,
+        "outcome": str,
+        "entries": int,
+        "head": str,
+        "files": dict,
+        "measurements": int,
+    },
+    "file": {"path": str, "sha256": str},
+    "end": {},
+    "verdict": {"sentence": str, "verdict": dict},
+    "workload": {"name": str, "arguments": dict, "target": object},
+    "call": {"name": str, "arguments": list},
+    "operation": {"host": str, "name": str, "arguments": list},
+    "command": {"host": str, "argv": list, "sudo": bool},
+    "phase": {"when": (str, type(None)), "outcome": str},
+}
+"""What readers of an entry of each kind rely on. An entry may have more."""
+_PATHS = ("file", "stdout_file", "stderr_file", "folder", "signed", "of")
+_TEXTS = ("options", "versions", "files")
+"""Fields whose values are texts."""
+
+
+def _lacking(entry: Mapping[str, Any], *, of_run: bool) -> Iterator[str]:
+    """Yield the names of fields that an entry should have and has not, or has as another type."""
+    kind = entry["kind"]
+    needed: dict[str, Any] = dict(_NEEDED.get(kind, {}))
+    if of_run and kind == "begin":
+        needed["folder"] = str
+    for name, type_ in needed.items():
+        value = entry.get(name)
+        is_bool = type_ is int and isinstance(value, bool)
+        if name not in entry or is_bool or not isinstance(value, type_):
+            yield name
+    for name in needed.keys() & set(_TEXTS):
+        if isinstance(entry.get(name), dict) and not _are_texts([*entry[name].values()]):
+            yield name
+    yield from (name for name in _PATHS if name in entry and not isinstance(entry[name], str | None))
+    if not _are_texts(entry.get("trouble", [])):
+        yield "trouble"
+    if kind == "command" and not _are_texts(entry.get("argv")):
+        yield "argv"
+    if kind == "end" and "parts" in entry and not _are_seals(entry["parts"]):  # the run's, not a test's
+        yield "parts"
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str | None) for each in value)
+
+
+def _are_seals(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(each, dict) and isinstance(each.get("entries"), int) and isinstance(each.get("head"), str)
+        for each in value.values()
+    )
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
     import msgspec
 
+    if len(line) > MOST_LINE_BYTES:
+        return None
     try:
         entry = msgspec.json.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    whole = isinstance(entry, dict) and {"entry", "kind", "previous"} <= entry.keys()
-    return entry if whole and isinstance(entry["entry"], int) else None
+    whole = isinstance(entry, dict) and {"entry", "kind", "previous", "at"} <= entry.keys()
+    if not whole or isinstance(entry["entry"], bool) or not isinstance(entry["entry"], int):
+        return None
+    return entry if all(isinstance(entry[name], str) for name in ("kind", "previous", "at")) else None
 
 
 def _breaks(links: list[tuple[int, str, str]]) -> list[str]:

@@ -16,6 +16,8 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceError,
     EvidenceFolder,
     journal_of,
+    read_regular,
+    uncompressed,
 )
 from pytest_cloudbench.evidence.journal import JournalRead, read_journal, read_journals
 from pytest_cloudbench.evidence.run_facts import FORMAT
@@ -43,10 +45,11 @@ class RecordedTest:
         """The attempt's journal. Raises EvidenceAltered if its chain is broken."""
         try:
             found = read_journal(self.evidence.folder.file(journal_of(self.path)))
-        except OSError as error:
+        except (OSError, EvidenceError) as error:
             raise EvidenceAltered(f"the journal of {self.nodeid} cannot be read: {error}") from error
-        if found.problems or (self.head is not None and found.head != self.head):
-            what = found.problems[0] if found.problems else "its last entries were altered"
+        problems = [*found.problems, *found.unusable]
+        if problems or (self.head is not None and found.head != self.head):
+            what = problems[0] if problems else "its last entries were altered"
             raise EvidenceAltered(
                 f"the journal of {self.nodeid} in {self.evidence.root} was altered ({what}): see "
                 "cloudbench verify"
@@ -75,7 +78,10 @@ class RecordedTest:
         """Return the content of one measurement's file."""
         import msgspec
 
-        found = msgspec.json.decode(self.read(path))
+        try:
+            found = msgspec.json.decode(self.read(path))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            found = None
         if not isinstance(found, dict):
             raise EvidenceAltered(f"{path} is not a measurement")
         return found
@@ -85,14 +91,14 @@ class RecordedTest:
         expected = self._sums.get(path)
         if expected is None:
             raise EvidenceAltered(f"{path} is not a file of {self.nodeid}'s record")
-        file = self.evidence.folder.file(path)
+        folder = self.evidence.folder
         try:
-            found = hashlib.sha256(file.read_bytes()).hexdigest()
-        except OSError as error:
+            data = read_regular(folder.file(path), root=folder.root)
+        except (OSError, EvidenceError) as error:
             raise EvidenceAltered(f"{path} cannot be read: {error}") from error
-        if found != expected:
+        if hashlib.sha256(data).hexdigest() != expected:
             raise EvidenceAltered(f"{path} in {self.evidence.root} was altered: see cloudbench verify")
-        return self.evidence.folder.read(path)
+        return uncompressed(data, path) if path.endswith(".gz") else data
 
     def text(self, entry: Mapping[str, Any], name: str) -> str | None:
         """Return a text of an entry, from its own file if it has one; None if only its beginning was recorded."""
@@ -110,8 +116,8 @@ class RecordedTest:
 class Evidence:
     """A run's evidence folder. Raises EvidenceError if the folder holds no evidence."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: str | Path) -> None:
+        self.root = root = Path(root)
         self.folder = EvidenceFolder(root)
         try:
             self.parts = read_journals(root / JOURNALS)
@@ -122,6 +128,11 @@ class Evidence:
             for name, part in self.parts.items()
             if part.entries and part.entries[0].get("kind") == "open"
         }
+        problem = next(
+            (each for part in self.parts.values() for each in (*part.problems, *part.unusable)), None
+        )
+        if not self._opened and problem is not None:
+            raise EvidenceAltered(f"the journals in {root} are damaged ({problem}): see cloudbench verify")
         if not self._opened:
             raise EvidenceError(f"{root} holds no evidence of a run{_runs_below(root)}")
         if self.run.get("format") != FORMAT:

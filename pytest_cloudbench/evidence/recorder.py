@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from pytest_cloudbench.evidence.attempt_record import AttemptRecord
+from pytest_cloudbench.evidence.cleaner import Cleaner
 from pytest_cloudbench.evidence.journal import utc_text
 from pytest_cloudbench.evidence.plain_values import WorkloadRequest, figures_of, in_lines
 from pytest_cloudbench.evidence.restorable import NotRestorable, plain
@@ -35,9 +36,16 @@ class Recorder(RunRecorder):
     """The recorder of one process, a pytest plugin; `recorder_of` finds it."""
 
     def __init__(
-        self, config: pytest.Config, root: Path, *, run_id: str, part: str, options: Mapping[str, str]
+        self,
+        config: pytest.Config,
+        root: Path,
+        *,
+        run_id: str,
+        part: str,
+        options: Mapping[str, str],
+        cleaner: Cleaner,
     ) -> None:
-        super().__init__(config, root, run_id=run_id, part=part, options=options)
+        super().__init__(config, root, run_id=run_id, part=part, options=options, cleaner=cleaner)
         config.stash[_RECORDER] = self
 
     def workload(self, item: pytest.Item, request: WorkloadRequest, run: Callable[[], T]) -> T:

@@ -57,7 +57,7 @@ class Replay:
 
     def _attempts_but_for_secrets(self, name: str) -> Sequence[RecordedTest]:
         """Return the attempts of the one test whose recorded name differs only by what was removed from it."""
-        known = {test.nodeid for test in self.evidence.tests if _fits(test.nodeid, name)}
+        known = {test.nodeid for test in self.evidence.tests if _fits(self.cleaner.text(test.nodeid), name)}
         return self.evidence.attempts_of(known.pop()) if len(known) == 1 else []
 
     def _unknown(self, name: str) -> NoReturn:
@@ -199,7 +199,11 @@ class ReplayedTest:
         """Return the key of a recorded entry that differs only by a secret, which this run does not know."""
         for entry in self.recorded.of_kind(kind):
             recorded = _asked(entry)
-            if recorded is not None and _fits(without_unset_fields(recorded), without_unset_fields(asked)):
+            if recorded is None:
+                continue
+            # An earlier version may have kept a secret that this one recognises.
+            clean = self._cleaner.value(recorded)
+            if _fits(without_unset_fields(clean), without_unset_fields(asked)):
                 return _key(kind, recorded)
         return None
 

@@ -189,7 +189,9 @@ def restored(data: Any, *, load: Callable[[str], bytes] | None = None) -> Any:
         return _instance(name, data, load)
     try:
         return _BUILT_IN[name](data, load)
-    except (KeyError, TypeError, ValueError, StopIteration) as error:
+    except NotRestored:
+        raise
+    except Exception as error:  # a record may have been written by anybody
         raise NotRestored(f"a value of kind {name!r} cannot be restored: {error}") from error
 
 
@@ -235,7 +237,9 @@ def _instance(name: str, data: Mapping[str, Any], load: Any) -> Any:
             return error
         known = {field.name for field in dataclasses.fields(kind) if field.init}
         return kind(**{key: restored(value, load=load) for key, value in data.items() if key in known})
-    except (TypeError, ValueError, KeyError) as error:
+    except NotRestored:
+        raise
+    except Exception as error:  # of any class that a record names
         raise NotRestored(f"this version of the package cannot restore a {name}: {error}") from error
 
 

@@ -30,15 +30,16 @@ _TYPES = {
     "aws.terraform": "TerraformError TerraformNames",
     "aws.user_data": "HostKey=SshKey",
     "aws.waits": "Bounds Cancelled waits.Pace=Pace",
+    "hosts.content": "Signature",
     "hosts.device_facts": "DeviceFacts",
     "hosts.devices": "BlockDevice",
     "hosts.directory": "HostDirectory",
     "hosts.errors": (
-        "CommandFailed CommandTimedOut ConnectionDropped DeviceNotFound FilesystemError HostError "
-        "HostKeyMismatch HostLost HostUnreachable JobTimedOut JobVanished LoginRefused NotOurs StripeError "
-        "ToolMissing UnknownHostKey"
+        "BadPath CommandFailed CommandTimedOut ConnectionDropped DeviceNotFound FilesystemError HostError "
+        "HostKeyMismatch HostLost HostUnreachable JobTimedOut JobVanished LoginRefused MountPointRefused NotOurs "
+        "StripeError ToolMissing UnknownHostKey WouldDestroy"
     ),
-    "hosts.filesystems": "MountedFilesystem Signature",
+    "hosts.filesystems": "MountedFilesystem",
     "hosts.folders": "ClaimedFolder",
     "hosts.host_keys": "TrustedKey=HostKey TrustedKeys",
     "hosts.host": "Command CommandResult JobState",
@@ -124,7 +125,9 @@ _TYPES = {
     "workloads.create_files.series": "DeviceSeries FileSeries",
     "workloads.fio.data_pass": "Initialisation Prefilled Whole",
     "workloads.errors": "TargetError WorkloadFailed WorkloadRefused",
-    "workloads.fio.errors": "BadFioJob FioError FioOutputError FioRefused FioTimedOut UnknownFioOption",
+    "workloads.fio.errors": (
+        "BadFioJob FioError FioKilled FioOutputError FioRefused FioTimedOut StorageLost UnknownFioOption"
+    ),
     "workloads.fio.fleet": "FleetProgress",
     "workloads.fio.job": "FioJob",
     "workloads.fio.output": "FioResult",
@@ -144,7 +147,8 @@ _TYPES = {
     "workloads.iperf3.run": "NetworkProgress",
     "workloads.iperf3.streams": "Pairing",
     "workloads.measurement": "Direction DirectionSeries Latency Measurement Series",
-    "workloads.network_measurement": "BothDirections NetworkMeasurement NetworkSeries StreamResult",
+    "workloads.network_measurement": "BothDirections NetworkMeasurement NetworkSeries RoundTrips StreamResult",
+    "workloads.one_load": "LoadRunning",
     "workloads.pace": "Pace",
     "workloads.sweep.command": "Arrivals Layout",
     "workloads.sweep.curve": "Curve Knee Step",

@@ -21,7 +21,6 @@ from pytest_cloudbench.evidence.folder import (
 )
 from pytest_cloudbench.evidence.journal import SUFFIX, Journal
 from pytest_cloudbench.evidence.plain_values import worded
-from pytest_cloudbench.evidence.pseudonyms import Pseudonyms, local_key
 from pytest_cloudbench.evidence.run_facts import FORMAT, run_facts
 
 
@@ -29,18 +28,25 @@ class RunRecorder:
     """Writes an evidence folder, test by test; a pytest plugin.
 
     ``part`` names this process within the run ("main", with xdist the worker's name), ``options`` are the settings of
-    the run. `open`, or the first entry, creates the folder. An error in recording never fails a test: it is noted in
-    ``trouble``, and the run reports at its end that its evidence is incomplete.
+    the run, ``cleaner`` removes secrets. `open`, or the first entry, creates the folder. An error in recording never
+    fails a test: it is noted in ``trouble``, and the run reports at its end that its evidence is incomplete.
     """
 
     def __init__(
-        self, config: pytest.Config, root: Path, *, run_id: str, part: str, options: Mapping[str, str]
+        self,
+        config: pytest.Config,
+        root: Path,
+        *,
+        run_id: str,
+        part: str,
+        options: Mapping[str, str],
+        cleaner: Cleaner,
     ) -> None:
         self.root = root
         self.folder = EvidenceFolder(root)
         self.run_id = run_id
         self.part = part
-        self.cleaner = Cleaner(pseudonyms=Pseudonyms(local_key()) if options.get("redact") else None)
+        self.cleaner = cleaner
         self.trouble: list[str] = []
         self.measurements = 0
         self._config = config
@@ -67,6 +73,7 @@ class RunRecorder:
         with self._lock:
             if self._journal is None:
                 self.folder.prepare()
+                self.folder.lock()
                 journal = Journal(self.root / JOURNALS / f"{self.part}{SUFFIX}")
                 facts = {
                     "run": self.run_id,

@@ -6,11 +6,14 @@ pattern matches a replacement: removing twice gives the same text.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from re import Match, Pattern
+
+from pytest_cloudbench.evidence.token_formats import FORMATS
 
 
 def removed(what: str) -> str:
@@ -24,38 +27,137 @@ START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 
 SECRET_NAME = re.compile(
     r"""(?ix)
-    secret | passw | passphrase | [_-]pwd$ | private[_-]?key(?!_file$) | ed25519_private | token$ |
-    credential | ^authorization$ | proxy-authorization | api[_-]?key | access[_-]?key(?:[_-]?id)?$ |
-    key[_-]?material | user[_-]?data$ | x-amz-signature | ^signature$ | ^ssh_keys$
+    secret | passw | passphrase | (?:[_-]|^|db|user)(?:pwd|pass)$(?<!^pwd) | private[_-]?key(?!_file$)
+    | ed25519_private | token$ | credential | ^authorization$ | proxy-authorization | api[_-]?key
+    | access[_-]?key(?:[_-]?id)?$ | (?:account|auth|encryption|signing|master|pre[_-]?shared)[_-]?key$
+    | key[_-]?(?:material|data)$ | user[_-]?data$ | x-amz-signature | ^signature$ | ^ssh_keys$
+    | ^(?:set-)?cookie$ | ^psk$ | webhook | connection[_-]?string
     """
 )
 """Names of fields, variables and options whose values are always removed."""
 
-_NAMED = (
-    r"[A-Za-z0-9_.-]{0,40}(?:secret|passw(?:or)?d|passphrase|token(?!s)|(?:private|api|access)[_-]?key)"
-    r"[A-Za-z0-9_-]{0,40}"
+_WORDS = (
+    r"(?:secret|passw(?:or)?d|passphrase|passcode|token(?!s)|credentials?"
+    r"|(?:private|api|access|account|auth|encryption|signing|master|shared|storage|pre-?shared)[_-]?key"
+    r"|key[_-]?data|connection[_-]?string|(?<=[_-])p(?:wd|ass)(?![a-z])|(?<=db)p(?:wd|ass)(?![a-z]))"
 )
+_NAMED = rf"{_WORDS}[A-Za-z0-9_-]{{0,40}}"
+_SHORT = r"(?<![A-Za-z0-9])(?:pass|pwd|psk|auth)(?![A-Za-z0-9_])"
+_SHORT_STARTS = ("pass", "pwd", "psk", "auth")
+_STARTS = (
+    *(
+        "secret",
+        "passw",
+        "passphrase",
+        "passcode",
+        "token",
+        "credential",
+        "private",
+        "api",
+        "access",
+        "account",
+        "auth",
+    ),
+    *(
+        "encryption",
+        "signing",
+        "master",
+        "shared",
+        "storage",
+        "preshared",
+        "pre-shared",
+        "keydata",
+        "key-data",
+    ),
+    *("key_data", "connection", "pwd", "pass"),
+)
+_WS = r"(?:\s|\\\r?\n|\\[nrt])"
+"""White space, also a shell's continued line, and as JSON writes it."""
+_PLAIN = r"(?!(?:null|true|false|None|[0-9][0-9.,:eE+-]*)(?:[\s\"'\\,;&()<>\[\]{}]|$))"
+"""What follows is a word of JSON or Python, or a figure."""
+_BETWEEN = rf"(?:{_WS}+|\\?[\"'],\s*\\?[\"'])"
+"""What separates two words of a command, also in a list of words."""
+_QUOTED = r"(?:\\\"(?:[^\"\\\n]|\\[^\"\n])*\\\"|\"(?:[^\"\\\n]|\\[^\n])*\"|\\?'(?:[^'\\\n]|\\[^'\n])*\\?')"
+_ARGUMENT = rf"(?:{_QUOTED}|\$?[^\s\"'\\,;|<>$][^\s\"'\\;|<>]*)"
+
+PASSWORD_OPTIONS: dict[str, tuple[str, ...]] = {
+    "sshpass": ("-p",),
+    "mysql": ("-p",),
+    "mysqldump": ("-p",),
+    "mysqladmin": ("-p",),
+    "mariadb": ("-p",),
+    "redis-cli": ("-a", "--pass"),
+    "curl": ("-u", "--user", "-U", "--proxy-user", "-b", "--cookie"),
+    "docker login": ("-p",),
+    "podman login": ("-p",),
+    "mongo": ("-p",),
+    "mongosh": ("-p",),
+    "ldapsearch": ("-w",),
+    "smbclient": ("-U",),
+    "sqlcmd": ("-P",),
+    "ipmitool": ("-P",),
+    "zip": ("-P",),
+    "unzip": ("-P",),
+    "openssl": ("-pass", "-passin", "-passout"),
+}
+"""Commands with an option whose value is a password, which the option's name does not say."""
+ATTACHED = frozenset({"mysql", "mysqldump", "mysqladmin", "mariadb"})
+"""Commands whose password is attached to the option: `-pSECRET`; a next word would be the name of a database."""
 
 
 @dataclass(frozen=True)
 class SecretPattern:
-    """One kind of secret. ``hints`` are in lower case; without hints it is always searched for.
+    """One kind of secret, found by literals in lower case, because a search for them is fast.
 
-    ``replacement`` is that of `re.sub`; without it the whole match is removed.
+    ``starts`` are all texts with which a match can begin, or that stand ``back`` characters behind its beginning.
+    Without them the whole text is searched. ``hints`` are texts of which a match must contain one. ``before`` matches
+    what must stand before the match. ``replacement`` is that of `re.sub`; without it the whole match is removed.
     """
 
     what: str
     expression: str
+    starts: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     replacement: str | Callable[[Match[str]], str] = ""
+    before: str = ""
+    back: int = 0
 
     @cached_property
     def _compiled(self) -> Pattern[str]:
         return re.compile(self.expression)
 
-    def remove(self, text: str) -> str:
-        """Return the text without secrets of this kind."""
-        return self._compiled.sub(self.replacement or removed(self.what), text)
+    @cached_property
+    def _before(self) -> Pattern[str]:
+        return re.compile(rf"(?i)(?:{self.before})\Z")
+
+    def remove(self, text: str, lower: str) -> str:
+        """Return the text without secrets of this kind; ``lower`` is the text in lower case."""
+        if self.hints and not any(hint in lower for hint in self.hints):
+            return text
+        if not self.starts:
+            return self._compiled.sub(self.replacement or removed(self.what), text)
+        kept, end = [], 0
+        for at in self._places(lower):
+            match = self._compiled.match(text, at) if at >= end else None
+            if match is None or (self.before and not self._before.search(text, max(0, at - 200), at)):
+                continue
+            kept += [text[end:at], self._replaced(match)]
+            end = match.end()
+        return "".join([*kept, text[end:]]) if kept else text
+
+    def _places(self, lower: str) -> list[int]:
+        found = set()
+        for start in self.starts:
+            at = lower.find(start)
+            while at >= 0:
+                found.add(at - self.back)
+                at = lower.find(start, at + 1)
+        return sorted(each for each in found if each >= 0)
+
+    def _replaced(self, match: Match[str]) -> str:
+        if callable(self.replacement):
+            return self.replacement(match)
+        return match.expand(self.replacement) if self.replacement else removed(self.what)
 
 
 def _behind(what: str) -> str:
@@ -63,12 +165,29 @@ def _behind(what: str) -> str:
     return rf"\1{removed(what)}"
 
 
+def _kept_quotes(match: Match[str]) -> str:
+    """Remove the value behind a name, within its quotes."""
+    value = match[2]
+    quote = next((each for each in ('\\"', "\\'", '"', "'") if value.startswith(each)), "")
+    inner = value[len(quote) : len(value) - len(quote)] if quote else value
+    if not inner.strip() or inner.lstrip().startswith(("(removed: ", ",", "}", "]", ":", ")")):
+        return match[0]
+    return f"{match[1]}{quote}{removed('secret')}{quote}"
+
+
 def _looks_random(match: Match[str]) -> str:
-    """Remove 40 characters that look like a key: neither a hexadecimal hash nor a path of words."""
-    text = match[0]
-    kinds = (str.islower, str.isupper, str.isdigit)
-    random = all(any(kind(char) for char in text) for kind in kinds) and not re.search("[a-z]{10}", text)
-    return removed("secret access key") if random else text
+    """Remove 40 characters that look like a key: neither a hexadecimal hash nor a path of words.
+
+    In random characters two of three neighbours are of different kinds, in words one of four.
+    """
+    kinds = [_kind(char) for char in match[0]]
+    changes = sum(map(operator.ne, kinds, kinds[1:]))
+    random = {0, 1, 2} <= set(kinds) and changes >= 15
+    return removed("secret access key") if random else match[0]
+
+
+def _kind(char: str) -> int:
+    return 0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3
 
 
 _URL = r"""(?:[^\s"'<>\\?]|\\/)+"""
@@ -84,55 +203,76 @@ _KEY_LINES = (
 )
 """Lines of a key without its end. Anything may follow, so short lines count only at the very end."""
 
+TOKEN_PATTERNS = tuple(
+    SecretPattern(
+        "token",
+        rf"{START}(?:{'|'.join(map(re.escape, each.begins))}){each.rest}",
+        tuple(begin.lower() for begin in each.begins),
+    )
+    for each in FORMATS
+)
+_LINE = r"(?:^|[\n\r]|\\[nr])[ \t]*-?[ \t]*_?"
+_HTTP = ("http://", "https://", "http:\\/\\/", "https:\\/\\/")
+_VALUE = r"[^\s\"'\\,;&()<>\[\]{}]{3,}"
+
 PATTERNS = (
     SecretPattern(
         "token", rf"{START}eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]*", ("eyj",)
     ),
     SecretPattern(
         "private key",
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
-        r"(?:(?:[A-Za-z0-9+/=\s:,.-]|\\[nrt])*?-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----"
+        r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-{4,5}"
+        r"(?:(?:[A-Za-z0-9+/=\s:,.|>#*\"'()-]|\\[nrt\"]|\\\n){0,20000}?-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-{4,5}"
         rf"|{_KEY_LINES})",
-        ("private key",),
+        ("-----begin ", "---- begin "),
     ),
-    SecretPattern("private key", rf"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]*{_KEY_LINES}", ("b3blbnnzac1rzxktdj",)),
+    SecretPattern(
+        "private key", rf"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]*{_KEY_LINES}", ("b3blbnnzac1rzxktdje",)
+    ),
     SecretPattern(
         "private key",
         rf"(Private-Lines: [0-9]+)(?=(?:\s|\\[nr])+[A-Za-z0-9+/=]{{16}}){_KEY_LINES}",
         ("private-lines",),
-        _behind("private key"),
+        replacement=_behind("private key"),
     ),
     SecretPattern(
         "signature",
         rf"(https?:(?:/|\\/){{2}}{_URL}\?){_QUERY}{START}(?:{_SIGNS})={_QUERY}",
+        _HTTP,
         _SIGN_HINTS,
         _behind("signed query"),
     ),
     SecretPattern(
         "signature",
-        rf"(?i)({START}(?:X-Amz-(?:Signature|Credential|Security-Token))[\"']?\s*[=:]\s*[\"']?){REMOVED}"
-        r"[^\s\"'\\&,;]+",
+        rf"(?i)({START}X-Amz-(?:Signature|Credential|Security-Token)[\"']?\s*[=:]\s*[\"']?){REMOVED}[^\s\"'\\&,;]+",
         ("x-amz-",),
-        _behind("signature"),
+        replacement=_behind("signature"),
     ),
     SecretPattern(
         "login",
-        rf"((?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{{0,20}}://){REMOVED}[^\s/@\"'\\]*:[^\s/@\"'\\]+(?=@)",
-        ("://",),
-        _behind("login"),
+        rf"(:(?:/|\\/){{2}}){REMOVED}[^\s/@\"'\\<>?#]*:[^\s/\"'\\<>]+(?=@)",
+        ("://", ":\\/\\/"),
+        replacement=_behind("login"),
+        before="[a-z0-9+.-]",
+    ),
+    SecretPattern(
+        "login",  # a token in place of a user
+        rf"(https?:(?:/|\\/){{2}}){REMOVED}[^\s/@\"'\\<>?:]+(?=@)",
+        _HTTP,
+        replacement=_behind("login"),
     ),
     SecretPattern(
         "authorization",
         rf"(?i)({START}authorization[\"']?\s*[=:](?!\s*[\"']?\(removed: )\s*[\"']?)"
         r"(?:[A-Za-z0-9-]+[ ]+)?(?:[A-Za-z]+=[^\s,;\"'\\]+(?:,[ ]*[A-Za-z]+=[^\s,;\"'\\]+)*|[^\s,;\"'\\]+)",
         ("authorization",),
-        _behind("authorization"),
+        replacement=_behind("authorization"),
     ),
     SecretPattern(
         "authorization",
         rf"(?i)({START}bearer\s+){REMOVED}[A-Za-z0-9._~+/=-]{{8,}}",
         ("bearer",),
-        _behind("authorization"),
+        replacement=_behind("authorization"),
     ),
     SecretPattern(
         "session token",
@@ -144,50 +284,127 @@ PATTERNS = (
         rf"{START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{12,}}(?![a-z0-9])",
         ("akia", "asia", "abia", "acca"),
     ),
+    SecretPattern("token", rf"{START}sk-[A-Za-z0-9_-]*T3BlbkFJ[A-Za-z0-9]{{8,}}", ("sk-",), ("t3blbkfj",)),
+    SecretPattern("token", rf"{START}SG\.[A-Za-z0-9_-]{{16,}}\.[A-Za-z0-9_-]{{16,}}", ("sg.",)),
+    SecretPattern("token", r"(?<=[0-9]{8}):[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])", (":",)),
     SecretPattern(
-        "token",
-        rf"{START}(?:gh[pousr]_[A-Za-z0-9]{{20,}}|github_pat_[A-Za-z0-9_]{{20,}}|glpat-[A-Za-z0-9_-]{{16,}}|"
-        r"xox[abprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|AIza[A-Za-z0-9_-]{30,}|"
-        r"[sr]k_live_[A-Za-z0-9]{16,}|hv[sb]\.[A-Za-z0-9_-]{20,}|dop_v1_[a-f0-9]{40,})",
-        ("gh", "glpat-", "xox", "npm_", "pypi-", "aiza", "k_live_", "hvs.", "hvb.", "dop_v1_"),
+        "token", r"(?<=[A-Za-z0-9_-]{23})\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])", (".",)
+    ),
+    SecretPattern("token", rf"{START}(?:AC|SK)[a-z0-9]{{32}}(?![A-Za-z0-9])", ("ac", "sk")),
+    SecretPattern("token", rf"{START}[0-9a-z]{{32}}-us[0-9]{{1,2}}(?![A-Za-z0-9])", ("-us",), back=32),
+    SecretPattern("token", rf"{START}key-[0-9a-z]{{32}}(?![A-Za-z0-9])", ("key-",)),
+    SecretPattern(
+        "token", rf"{START}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_-]{{40,}}", (".atlasv1.",), back=14
+    ),
+    SecretPattern("token", rf"{START}pat[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}", ("pat",)),
+    SecretPattern("token", r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}", ("q~",), back=4),
+    SecretPattern("token", rf"{START}[A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}", ("azdo",), back=76),
+    SecretPattern(
+        "webhook",
+        r"(https:(?:/|\\/){2}(?:hooks\.slack\.com|[a-z.]*discord(?:app)?\.com(?:/|\\/)api|[a-z0-9-]+\.webhook\.office\.com)"
+        rf"(?:/|\\/)){REMOVED}[^\s\"'<>]+",
+        _HTTP,
+        ("hooks.slack.com", "discord", "webhook.office.com"),
+        _behind("webhook"),
     ),
     SecretPattern(
-        "secret",
-        rf"(?i)({START}{_NAMED}(?:\\?[\"'])?\s*[=:]\s*)(\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])",
-        ("secret", "passw", "passphrase", "token", "key"),
-        rf"\1\2{removed('secret')}",
+        "password hash",
+        r"\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2[a-z0-9-]*)\$[./A-Za-z0-9$,=+-]{16,}",
+        ("$1$", "$2", "$5$", "$6$", "$7$", "$y$", "$gy$", "$apr1$", "$argon2", "$scrypt", "$pbkdf2"),
+    ),
+    SecretPattern("password hash", r"\{S?SHA(?:256|384|512)?\}[A-Za-z0-9+/=]{20,}", ("{sha", "{ssha")),
+    SecretPattern(
+        "cookie",
+        rf"(?i)(cookie\\?[\"']?\s*[:=,]\s*\\?[\"']?){REMOVED}[^\s=;:\"'\\,]+=[^\r\n\"'\\]+",
+        ("cookie",),
+        replacement=_behind("cookie"),
     ),
     SecretPattern(
-        "secret",
-        rf"(?i)({START}{_NAMED}(?:\s?=\s?|:\s)){REMOVED}(?!(?:null|true|false|None|[0-9.]+)\b)"
-        r"[^\s\"'\\,;&()<>\[\]{}]{3,}",
-        ("secret", "passw", "passphrase", "token", "key"),
+        "secret",  # name = "value", name := 'value', "name": "value", name => "value"
+        rf"(?i)((?:{_NAMED}|{_SHORT})(?:\\?[\"'])?\]?\s*(?::=|=>|={{1,3}}|:)\s*[b@]?)({_QUOTED})",
+        (*_STARTS, "psk"),
+        replacement=_kept_quotes,
+    ),
+    SecretPattern(
+        "secret",  # name=value, name: value
+        rf"(?i)({_NAMED}(?:\\?[\"'])?(?:\s?:?={{1,3}}>?\s?|:(?:\s|\\[nt])|%3[Dd])(?:[|>][-+]?(?:\s|\\[nt])+)?)"
+        rf"{REMOVED}{_PLAIN}{_VALUE}",
+        _STARTS,
+        replacement=_behind("secret"),
+    ),
+    SecretPattern(
+        "secret",  # a short name: not PWD=/home/me
+        rf"(?i)({_SHORT}[ \t]?=[ \t]?){REMOVED}(?![/$%]){_PLAIN}{_VALUE}",
+        _SHORT_STARTS,
+        replacement=_behind("secret"),
+    ),
+    SecretPattern(
+        "secret",  # a short name and a colon: at the beginning of a line
+        rf"(?i)({_SHORT}:[ \t]+){REMOVED}(?![/$%]){_PLAIN}{_VALUE}",
+        _SHORT_STARTS,
+        replacement=_behind("secret"),
+        before=_LINE,
+    ),
+    SecretPattern(
+        "secret",  # <password>value</password>
+        rf"(?i)((?:{_WORDS}|pass|pwd)[\w.:-]{{0,40}}(?:\s[^<>]{{0,200}})?>){REMOVED}[^<]{{1,4000}}(?=<)",
+        _STARTS,
+        replacement=_behind("secret"),
+        before=r"<[\w.:-]*",
+    ),
+    SecretPattern(
+        "secret",  # --password value, ["--password", "value"]
+        rf"(?i)((?:{_WORDS}|pass|pwd)[a-z-]{{0,40}}(?:{_BETWEEN}|=))(?!-){REMOVED}{_ARGUMENT}",
+        _STARTS,
+        replacement=_behind("secret"),
+        before=r"(?:^|[\s\"']|\\[nrt])--?[a-z-]*",
+    ),
+    *(
+        SecretPattern(
+            "secret",  # mysql -pvalue, sshpass -p value, ["sshpass", "-p", "value"]
+            rf"((?:(?<![\w.-])|(?<=\\[nrt])){command.replace(' ', _BETWEEN)}(?![\w.])"
+            rf"(?:{_BETWEEN}(?!(?:{flags}))[^\s|;&\"']+|{_BETWEEN}{_QUOTED}){{0,30}}?"
+            rf"{_BETWEEN}(?:{flags}){f'(?!{_WS})' if command in ATTACHED else f'(?:{_BETWEEN}|=)?'})"
+            rf"{REMOVED}{_ARGUMENT}",
+            (command.partition(" ")[0],),
+            replacement=_behind("secret"),
+        )
+        for command, options in PASSWORD_OPTIONS.items()
+        for flags in ["|".join(map(re.escape, sorted(options, key=len, reverse=True)))]
+    ),
+    SecretPattern(
+        "secret",  # aws configure set aws_secret_access_key value
+        rf"(?i)(config(?:ure)?{_BETWEEN}set{_BETWEEN}[^\s\"']{{0,80}}{_WORDS}[^\s\"']{{0,40}}{_BETWEEN}){REMOVED}{_ARGUMENT}",
+        ("config",),
+        replacement=_behind("secret"),
+    ),
+    SecretPattern(
+        "secret",  # .netrc
+        rf"(password{_WS}+){REMOVED}[^\s\"'\\]+",
+        ("password",),
+        replacement=_behind("secret"),
+        before=rf"(?:machine|login|account){_WS}+[^\s\\]+{_WS}+",
+    ),
+    SecretPattern(
+        "secret",  # .pgpass
+        rf"((?<=[\w*]):(?:[0-9]{{4,5}}|\*):[^\s:\\]+:[^\s:\\]+:){REMOVED}[^\s\"'\\]+",
+        (":",),
+        (":*:", *(f":{port}:" for port in ("5432", "5433", "5434", "6432", "25060"))),
         _behind("secret"),
+        before=r"(?:^|[\s\"']|\\[nrt])(?:localhost|\*|[a-z0-9_-]+\.[a-z0-9_.-]+)",
     ),
     SecretPattern(
-        "secret",
-        rf"(?i)((?:(?<!\S)|(?<=\\[nrt]))--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\s+){REMOVED}"
-        r"(?!-)[^\s\"'\\,;&|<>]+",
-        ("secret", "passw", "passphrase", "token", "key"),
+        "secret",  # echo 'root:value' | chpasswd
+        r"((?:echo|printf)\s+(?:-\S+\s+)*[\"']?[\w.-]+:)(?!\(removed: )[^\s\"'|]+(?=[^\n|]*\|\s*(?:sudo\s+)?chpasswd)",
+        ("echo", "printf"),
+        ("chpasswd",),
         _behind("secret"),
-    ),
-    SecretPattern(
-        "secret",
-        r"(?i)(\\?[\"']--?[a-z-]*(?:secret|passw(?:or)?d|passphrase|token|private-key|api-key)[a-z-]*\\?[\"']"
-        rf"\s*,\s*\\?[\"']){REMOVED}[^\"'\\]+(?=\\?[\"'])",
-        ("secret", "passw", "passphrase", "token", "key"),
-        _behind("secret"),
-    ),
-    SecretPattern(
-        "login",
-        rf"({START}curl\b[^\n|;&]*?\s(?:-u|--user)[ =]){REMOVED}[^\s\"'\\:]+:[^\s\"'\\]+",
-        ("curl",),
-        _behind("login"),
-    ),
-    SecretPattern(
-        "secret access key",
-        r"(?:(?<![A-Za-z0-9/+=])|(?<=\\[nrt]))[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
-        (),
-        _looks_random,
     ),
 )
+
+SECRET_ACCESS_KEY = SecretPattern(
+    "secret access key",
+    r"(?:(?<![A-Za-z0-9/+])(?<!==)|(?<=\\[nrt]))[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
+    replacement=_looks_random,
+)
+"""Searched for only in a text that has a run of so many characters."""

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_cloudbench.evidence.folder import MANIFEST, SIGNATURE, EvidenceError
+from pytest_cloudbench.evidence.folder import MANIFEST, SIGNATURE, EvidenceError, read_regular
 
 NAMESPACE = "cloudbench-evidence"
 """Purpose of the signature: one that was made for another purpose is refused."""
@@ -58,7 +58,8 @@ def check_signature(
     ``signers`` is a public key, or a file in ssh-keygen's ALLOWED SIGNERS format. Without it the signature is checked
     against the key that it contains: that proves that nothing was altered, but not whose key it is.
     """
-    signed = (root / manifest).read_bytes()
+    signed = read_regular(root / manifest, root=root)
+    read_regular(root / signature, root=root, most_bytes=1 << 20)  # ssh-keygen would wait for a pipe
     how = ["-n", NAMESPACE, "-s", str(root / signature)]
     if signers is None:
         said = _ssh_keygen("-Y", "check-novalidate", *how, stdin=signed)

@@ -126,8 +126,12 @@ class _Check:
 
     def _journal(self, path: str) -> JournalRead:
         self.journals.add(path)
-        found = read_journal(self.folder.file(path))
-        for problem in found.problems:
+        try:
+            found = read_journal(self.folder.file(path), of_run=path.startswith(f"{JOURNALS}/"))
+        except (EvidenceError, OSError) as error:
+            self.tell(f"{path}: cannot be read: {error}")
+            return JournalRead(self.folder.file(path), problems=["cannot be read"])
+        for problem in (*found.problems, *found.unusable):
             self.tell(f"{path}: {problem}")
         if found.torn:
             self.found.notes.append(
@@ -167,7 +171,7 @@ class _Check:
         """Compare a journal with the entry that sealed it: the number of entries and the sum of the last one."""
         if seal is None or record.problems:
             return
-        count = len(record.entries)
+        count = len(record.entries) + len(record.unusable)
         if count < seal["entries"]:
             self.tell(
                 f"{path}: cut off: {count} of {seal['entries']} entries are there, says {sealed_by}"
@@ -200,6 +204,8 @@ class _Check:
             actual = self.sums.get(path)
             if actual is None:
                 self.tell(f"{path}: missing")
+            elif actual == "unread":
+                continue  # reported already
             elif actual == "link":
                 self.tell(f"{path}: replaced by a link or another thing that is not a file")
             elif actual != expected:
@@ -217,7 +223,7 @@ class _Check:
             return
         try:
             listed = read_manifest(self.root, self.manifest)
-        except EvidenceError as error:
+        except (EvidenceError, OSError) as error:
             self.tell(str(error))
             return
         if end is None:
@@ -230,7 +236,7 @@ class _Check:
                 self.tell(f"{self.manifest}: says {sha256} of {path}, where the journal says {noted}")
             elif noted is None and actual is None:
                 self.tell(f"{path}: missing")
-            elif noted is None and actual != sha256:
+            elif noted is None and actual not in (sha256, "unread"):
                 self.tell(f"{path}: altered: its sum is {actual}, not {sha256}")
         for path in sorted(self.noted.keys() - listed.keys()):
             self.tell(f"{self.manifest}: leaves out {path}")
@@ -277,4 +283,8 @@ class _Check:
         file = self.root / path
         if file.is_symlink() or not file.is_file():
             return "link"
-        return sum_of(file)
+        try:
+            return sum_of(file)
+        except (EvidenceError, OSError) as error:
+            self.found.differences.append(f"{path}: cannot be read: {error}")
+            return "unread"

@@ -160,6 +160,8 @@ def inspect_device(host: Host, path: str) -> DeviceFacts:
 def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
     """Return what each of `paths` is on the host now, by one command. Raises DeviceNotFound."""
     found = _facts(host.run(["sh", "-c", _INSPECT, "sh", *paths], idempotent=True).stdout)
+    if len(found) != len(paths):
+        raise DeviceNotFound(f"{host.label} listed {len(found)} devices when asked for {len(paths)}")
     for path, (facts, _) in zip(paths, found, strict=True):
         kind = _first(facts, "kind")
         if kind == "missing":
@@ -178,13 +180,22 @@ def find_devices(host: Host, serial: str, paths: Sequence[str]) -> list[DeviceFa
 
 
 def _facts(output: str) -> list[tuple[dict[str, list[str]], dict[str, list[str]]]]:
-    """Return what `_INSPECT` wrote about each device, each time with what it wrote about mounts and swap."""
+    """Return what `_INSPECT` wrote about each device, each time with what it wrote about mounts and swap.
+
+    Raises DeviceNotFound if it did not write that: a device must not be taken for an unused one.
+    """
     found: list[dict[str, list[str]]] = []
     for line in output.splitlines():
         key, _, value = line.partition("=")
         if key == "device":
             found.append({})
+        if not found:
+            raise DeviceNotFound(
+                f"the inspection of devices began with {line[:80]!r}: see what a login prints there"
+            )
         found[-1].setdefault(key, []).append(value.strip())
+    if not found or found[-1].get("device") != [""] or "mount" not in found[-1]:
+        raise DeviceNotFound("the inspection of devices ended before it listed what is mounted")
     *each_device, surroundings = found
     return [(facts, surroundings) for facts in each_device]
 
@@ -216,7 +227,7 @@ def _device_facts(facts: dict[str, list[str]], surroundings: dict[str, list[str]
     return DeviceFacts(
         path=path,
         number=number,
-        size_bytes=int(_first(facts, "sectors") or 0) * 512,
+        size_bytes=_sectors(facts) * 512,
         serial=_first(facts, "serial") or None,
         model=_first(facts, "model") or None,
         links=links,
@@ -227,6 +238,15 @@ def _device_facts(facts: dict[str, list[str]], surroundings: dict[str, list[str]
         has_partitions=bool(parts),
         read_only=_first(facts, "ro") == "1",
     )
+
+
+def _sectors(facts: dict[str, list[str]]) -> int:
+    text = _first(facts, "sectors") or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise DeviceNotFound(
+            f"the size of {_first(facts, 'path')} is {text[:40]!r} sectors, which is no number"
+        )
+    return int(text)
 
 
 def _link_names(link: str, name: str) -> bool:

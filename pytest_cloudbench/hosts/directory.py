@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.hosts.paths import check_path
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 
@@ -29,6 +30,9 @@ class HostDirectory:
     data_of_device: ClassVar[Size | None] = None
     time_compression: ClassVar[float] = 1.0
     modelled_latency: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        check_path("path", self.path)
 
     @property
     def paths(self) -> tuple[str, ...]:

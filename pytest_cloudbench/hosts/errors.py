@@ -57,7 +57,7 @@ class HostLost(HostError):
 
 
 class JobVanished(HostError):
-    """A job ended without an exit code: it was killed, or its host was restarted."""
+    """A job ended without an exit code: it was killed, its host was restarted, or the host's disk is full."""
 
 
 class JobTimedOut(HostError, TimeoutError):
@@ -74,6 +74,18 @@ class NotOurs(HostError, RequestError):
 
 class FilesystemError(HostError):
     """A file system could not be made, mounted or unmounted."""
+
+
+class WouldDestroy(FilesystemError, RequestError):
+    """What the test asked for would destroy what a device carries. Nothing was written."""
+
+
+class MountPointRefused(FilesystemError, RequestError):
+    """A file system may not be mounted on this directory. Nothing was written."""
+
+
+class BadPath(HostError, RequestError, ValueError):
+    """A path or a name that a test gave for a host contains a line break or another control character."""
 
 
 class ToolMissing(HostError):

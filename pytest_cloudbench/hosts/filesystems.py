@@ -1,4 +1,4 @@
-"""File systems on devices that are ours: signatures of what a device carries, making, mounting and unmounting."""
+"""File systems on devices that are ours: making, mounting and unmounting them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_cloudbench.hosts.errors import CommandFailed, FilesystemError, NotOurs
+from pytest_cloudbench.hosts.content import (
+    read_signature,
+    read_signatures,
+    refuse_overwriting,
+    remember_made,
+    wipe,
+)
+from pytest_cloudbench.hosts.errors import CommandFailed, FilesystemError, MountPointRefused, NotOurs
 from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.mount_points import CHECK_MOUNT_POINT, MOUNT, UNMOUNT, checked_mount_point
 from pytest_cloudbench.limits.quantities import Size
 
 if TYPE_CHECKING:
@@ -42,123 +50,6 @@ _MAKE_S = 600.0
 _BUSY_TRIES = 20
 _BUSY_PAUSE_S = 0.25
 
-_MOUNT = """\
-at=$1 kind=$2 options=$3 device=$4 owner=$5
-made=
-[ -e "$at" ] || made=1
-mkdir -p -- "$at" || exit 1
-if mountpoint -q -- "$at"; then
-    echo "$at is already the mount point of $(findmnt -n -o SOURCE --mountpoint "$at"): give another directory" >&2
-    exit 1
-fi
-if [ -n "$(ls -A -- "$at")" ]; then
-    echo "$at is not an empty directory: a mount would hide its content" >&2
-    exit 1
-fi
-if ! mount -t "$kind" -o "$options" -- "$device" "$at"; then
-    [ -n "$made" ] && rmdir -- "$at"
-    exit 1
-fi
-chown -- "$owner" "$at" || { umount -- "$at"; exit 1; }
-"""
-
-_NOTHING_FOUND = 2
-_CONTRADICTING = 8
-_WORDS = {
-    "linux_raid_member": "a member of an md array",
-    "LVM2_member": "an LVM physical volume",
-    "swap": "swap space",
-    "crypto_LUKS": "a LUKS container",
-}
-
-_made_by_us: set[str] = set()
-"""UUIDs of the file systems made by this process, on any host: a volume may have moved since."""
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What a device carries: `kind` as blkid names it ("xfs", "LVM2_member"), or the kind of partition table."""
-
-    kind: str
-    uuid: str | None = None
-    is_partition_table: bool = False
-
-    @property
-    def made_here(self) -> bool:
-        """Whether this run made the file system."""
-        return self.uuid is not None and self.uuid in _made_by_us
-
-    def __str__(self) -> str:
-        if self.is_partition_table:
-            return f"a {self.kind} partition table"
-        return _WORDS.get(self.kind, f"{self.kind}, made in this run" if self.made_here else self.kind)
-
-
-def read_signature(host: Host, path: str) -> Signature | None:
-    """Return what the device carries, read from the device itself and not from udev's cache; None if nothing.
-
-    Raises FilesystemError if that cannot be read.
-    """
-    result = host.run(["blkid", "-p", "-o", "export", "--", path], sudo=True, check=False, idempotent=True)
-    if result.exit_code == _NOTHING_FOUND:
-        return None
-    if result.exit_code == _CONTRADICTING:
-        return Signature("signatures of several kinds")
-    if result.exit_code != 0:
-        raise FilesystemError(f"cannot read what {path} on {host.label} carries: {result.stderr.strip()}")
-    pairs = {key: value for key, _, value in (line.partition("=") for line in result.stdout.splitlines())}
-    if "TYPE" in pairs:
-        return Signature(pairs["TYPE"], pairs.get("UUID"))
-    return Signature(pairs.get("PTTYPE", "unknown"), pairs.get("PTUUID"), is_partition_table=True)
-
-
-@operation("refuse_overwriting", repeatable=True)
-def refuse_overwriting(host: Host, paths: Sequence[str], what_for: str) -> None:
-    """Raise FilesystemError with every device of `paths` that carries something."""
-    found = [(path, signature) for path in paths if (signature := read_signature(host, path)) is not None]
-    if found:
-        carries = ", ".join(f"{path} carries {signature}" for path, signature in found)
-        raise FilesystemError(
-            f"on {host.label}, {carries}: {what_for} would destroy it, which needs overwrite=True"
-        )
-
-
-@operation("refuse_content", repeatable=True)
-def refuse_content(host: Host, paths: Sequence[str]) -> None:
-    """Raise NotOurs with every device of `paths` that carries something, for devices that the run did not create."""
-    found = [(path, signature) for path in paths if (signature := read_signature(host, path)) is not None]
-    if found:
-        carries = ", ".join(f"{path} carries {signature}" for path, signature in found)
-        raise NotOurs(
-            f"on {host.label}, {carries}: nothing is written to it; if that is no longer needed, remove it by wipefs "
-            "--all yourself"
-        )
-
-
-def wipe(host: Host, paths: Sequence[str]) -> None:
-    """Remove every signature from devices that the caller has proven ours. Raises FilesystemError."""
-    try:
-        host.run(["wipefs", "--all", "--quiet", "--", *paths], sudo=True)
-    except CommandFailed as error:
-        raise FilesystemError(f"{', '.join(paths)} could not be wiped: {error}") from error
-
-
-@operation("clear_devices")
-def clear_devices(host: Host, devices: Sequence[Carrier]) -> None:
-    """Remove every signature from devices that the next test finds empty. Raises NotOurs or FilesystemError."""
-    for device in devices:
-        device.prove(host)
-    wipe(host, [path for device in devices for path in device.paths])
-
-
-def remember_made(host: Host, path: str, kind: str) -> Signature:
-    """Remember the file system that was just made there. Raises FilesystemError if there is none."""
-    signature = read_signature(host, path)
-    if signature is None or signature.kind != kind or signature.uuid is None:
-        raise FilesystemError(f"{kind} was made on {path} of {host.label}, but was not found there")
-    _made_by_us.add(signature.uuid)
-    return signature
-
 
 class Carrier(Protocol):
     """What can carry a file system: a block device that is ours, or several that the file system spans (btrfs)."""
@@ -175,11 +66,20 @@ class Carrier(Protocol):
         ...
 
 
+@operation("clear_devices")
+def clear_devices(host: Host, devices: Sequence[Carrier]) -> None:
+    """Remove every signature from devices that the next test finds empty. Raises NotOurs or FilesystemError."""
+    for device in devices:
+        device.prove(host)
+    wipe(host, [path for device in devices for path in device.paths])
+
+
 @dataclass(frozen=True)
 class MountedFilesystem:
     """A file system that we mounted: `filesystem` is its kind, `path` its directory, `owner` the owner of that.
 
-    `reused`: it was made earlier in this run and kept its data.
+    `reused`: it was made earlier in this run and kept its data. `made` is the first directory of `path` that the mount
+    had to make, "" if all were there: unmounting removes the directories from there on.
     """
 
     device: Carrier
@@ -187,6 +87,7 @@ class MountedFilesystem:
     path: str
     owner: str
     reused: bool = False
+    made: str = ""
 
 
 @operation("mount_new")
@@ -200,12 +101,13 @@ def mount_new(
     overwrite: bool = False,
     room: Size | None = None,
 ) -> MountedFilesystem:
-    """Make a file system on the device, mount it on `at` and make `owner` its owner (default: the login user).
+    """Make a file system on the device, mount it on `at` and give its root to `owner` (default: the login user).
 
     A file system of this kind that this run made on the device before, on any host, is mounted with its data.
     Anything else on the device is refused, or with `overwrite` destroyed. `room`: see `make_filesystem`.
-    Raises FilesystemError or NotOurs.
+    Raises FilesystemError or NotOurs, and before anything is written MountPointRefused.
     """
+    check_mount_point(host, at, owner)
     reused = not overwrite and _made_here(host, device, filesystem)
     if not reused:
         make_filesystem(host, device, filesystem, overwrite=overwrite, room=room)
@@ -261,14 +163,12 @@ def _check_room(filesystem: str, size: Size, room: Size | None) -> None:
 def mount(
     host: Host, device: Carrier, *, at: str, owner: str | None = None, reused: bool = False
 ) -> MountedFilesystem:
-    """Mount the device's file system on the directory `at`, which is created if missing, and make `owner` its owner.
+    """Mount the device's file system on the directory `at`, which is made if missing, and give its root to `owner`.
 
-    A directory that is not empty, or already a mount point, is refused. Raises FilesystemError or NotOurs.
+    Raises FilesystemError, NotOurs, or MountPointRefused; see `check_mount_point`.
     """
-    if not at.startswith("/") or not at.strip("/"):
-        raise FilesystemError(f"cannot mount on {at!r}: give the absolute path of a directory")
+    at, owner = checked_mount_point(at), owner or host.user
     device.prove(host)
-    owner = owner or host.user
     carried = read_signature(host, device.path)
     if carried is None:
         raise FilesystemError(f"{device.path} on {host.label} carries no file system to mount")
@@ -276,12 +176,24 @@ def mount(
     if len(device.paths) > 1:
         options += "".join(f",device={path}" for path in device.paths)
     try:
-        host.run(["sh", "-c", _MOUNT, "sh", at, carried.kind, options, device.path, owner], sudo=True)
+        done = host.run(["sh", "-c", MOUNT, "sh", at, owner, carried.kind, options, device.path], sudo=True)
     except CommandFailed as error:
         raise FilesystemError(
             f"{device.path} could not be mounted on {at} of {host.label}: {error.stderr.strip()}"
         ) from error
-    return MountedFilesystem(device, carried.kind, at, owner, reused)
+    return MountedFilesystem(device, carried.kind, at, owner, reused, done.stdout)
+
+
+def check_mount_point(host: Host, at: str, owner: str | None = None) -> None:
+    """Raise MountPointRefused unless a file system may be mounted on `at` and given to `owner`.
+
+    Refused are directories of the system, those that are not empty or mount points already, links, and files.
+    """
+    at = checked_mount_point(at)
+    argv = ["sh", "-c", CHECK_MOUNT_POINT, "sh", at, owner or host.user]
+    looked = host.run(argv, sudo=True, check=False, idempotent=True)
+    if looked.exit_code != 0:
+        raise MountPointRefused(f"nothing is mounted on {at} of {host.label}: {looked.stderr.strip()}")
 
 
 @operation("prove_mounted", repeatable=True)
@@ -296,12 +208,13 @@ def prove_mounted(host: Host, mounted: MountedFilesystem) -> None:
 
 @operation("unmount")
 def unmount(host: Host, mounted: MountedFilesystem) -> None:
-    """Unmount the file system and remove its directory. A busy one is retried for 5 s. Raises FilesystemError."""
-    script = 'mountpoint -q -- "$1" || exit 0; umount -- "$1"'
+    """Unmount the file system, and remove the directories that the mount made and that are empty.
+
+    A busy one is retried for 5 s. Raises FilesystemError.
+    """
     for _ in range(_BUSY_TRIES):
-        result = host.run(["sh", "-c", script, "sh", mounted.path], sudo=True, check=False)
+        result = host.run(["sh", "-c", UNMOUNT, "sh", mounted.path, mounted.made], sudo=True, check=False)
         if result.exit_code == 0:
-            host.run(["rmdir", "--", mounted.path], sudo=True, check=False)
             return
         if "busy" not in result.stderr:
             break
@@ -312,7 +225,7 @@ def unmount(host: Host, mounted: MountedFilesystem) -> None:
 def _made_here(host: Host, device: Carrier, filesystem: str) -> bool:
     """Return whether this run made the file system on it, one of this kind over all its devices."""
     device.prove(host)
-    carried = {read_signature(host, path) for path in device.paths}
+    carried = {*read_signatures(host, device.paths)}
     return len(carried) == 1 and all(
         each is not None and each.kind == filesystem and each.made_here for each in carried
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.content import read_signature
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_devices
 from pytest_cloudbench.hosts.devices import directory_instead, in_use, not_to_overwrite
 from pytest_cloudbench.hosts.errors import NotOurs
-from pytest_cloudbench.hosts.filesystems import read_signature
 from pytest_cloudbench.hosts.host import operation
 
 if TYPE_CHECKING:

@@ -125,6 +125,10 @@ class Job(Protocol):
         """Return the job's files that match these names (patterns with * and ?); missing files are left out."""
         ...
 
+    def why_ended(self) -> str:
+        """Return why the job ended without a result, as the end of a sentence, by a look at the host."""
+        ...
+
     def kill(self) -> None:
         """Interrupt the job and everything it started, so that it can write its results; kill what remains."""
         ...

@@ -26,6 +26,11 @@ trap : INT TERM
 # The kernel releases this lock when the runner ends, however it ends.
 exec 9< runner
 flock 9
+# Before the process is known by its number: whoever looks why it ended needs this.
+read -r boot < /proc/sys/kernel/random/boot_id
+read -r line < /proc/1/stat
+set -- ${line##*) }
+echo "$boot ${20}" > boot
 read -r line < /proc/$$/stat
 rest=${line##*) }
 set -- $rest

@@ -21,6 +21,7 @@ from pytest_cloudbench.hosts.errors import (
     JobVanished,
 )
 from pytest_cloudbench.hosts.host import Command, CommandResult, JobState, checked_argv
+from pytest_cloudbench.hosts.job_causes import why_ended
 from pytest_cloudbench.hosts.job_scripts import (
     CLEANUP,
     base_directory,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.shell_host import ShellHost
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
-_RESERVED = frozenset({"runner", "watch", "command", "pid", "exit_code", "stdout", "stderr"})
+_RESERVED = frozenset({"runner", "watch", "command", "pid", "boot", "exit_code", "stdout", "stderr"})
 _START_GRACE_S = 10.0
 _START_TAKES_S = 0.3
 _OUTPUT_AT_ONCE = 1 << 20
@@ -116,16 +117,20 @@ class DetachedJob:
         result = self._host.run_unrecorded(Command(argv, self._host.user, idempotent=True))
         head, _, output = result.stdout_bytes.partition(b"\n")
         words = head.decode("ascii", "replace").split()
+        if result.exit_code == 0 and len(words) == 2 and words[0] == "ended":
+            words.insert(1, "-")  # the exit code could not be written
         if result.exit_code != 0 or len(words) != 3:
             raise JobVanished(
                 f"{self._name()} is gone with its directory {self.directory}: {result.stderr.strip()}"
             )
         state, code, size = words
+        if state == "ended" and not code.isdigit():
+            state = "gone"
         self._offset += min(int(size), len(output))
         if state == "gone" or (state == "starting" and self._age_s() > _START_GRACE_S):
             raise JobVanished(
-                f"{self._name()} ended without an exit code: it was killed, or the host was restarted; "
-                f"what it wrote is in {self.directory} there"
+                f"{self._name()} ended without an exit code: {self.why_ended()}; what it wrote is in {self.directory} "
+                "there"
             )
         if state == "ended":
             self._report_end(int(code))
@@ -150,6 +155,12 @@ class DetachedJob:
                 return state
             if state.running and time.monotonic() >= deadline:
                 raise JobTimedOut(f"{self._name()} still ran after {timeout_s:g} s")
+
+    def why_ended(self) -> str:
+        """Return why it ended without a result, as the end of a sentence: restart, memory, disk or signal."""
+        with contextlib.suppress(HostError):
+            return why_ended(self._host, self.directory, self.argv)
+        return "it was killed, or its host was restarted"
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the content of the job's files that match (patterns with * and ?), by one command.

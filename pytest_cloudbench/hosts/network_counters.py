@@ -60,6 +60,10 @@ class AllowanceSnapshot:
         return AllowanceDelta(self.taken_s - earlier.taken_s, **{name: gained(name) for name in COUNTERS})
 
 
+_DIGITS = 20
+"""A counter has 64 bits."""
+
+
 def parse_statistics(text: str) -> dict[str, int]:
     """Return the allowance counters in the output of `ethtool -S`, by our names.
 
@@ -68,8 +72,9 @@ def parse_statistics(text: str) -> dict[str, int]:
     shown: dict[str, int] = {}
     for line in text.splitlines():
         name, colon, value = line.partition(":")
-        if colon and value.strip().isdecimal():
-            shown[name.strip()] = int(value)
+        digits = value.strip()
+        if colon and digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS:
+            shown[name.strip()] = int(digits)
     packets = {ours: shown[theirs] for ours, theirs in COUNTERS.items() if theirs in shown}
     if not all(name in packets for name in _ALWAYS_THERE):
         raise NoAllowanceCounters("the driver of the network interface has no allowance counters")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
+from pytest_cloudbench.hosts.phases import phase
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.shell_host import ShellHost
@@ -98,8 +99,9 @@ def install(host: ShellHost, tool: str) -> str:
         raise ToolMissing(f"{tool} is not on {host.label}, which has none of {known} to install it: {_ELSE}")
     deadline = time.monotonic() + INSTALL_S
     try:
-        for step in manager.steps(package):
-            _run_unlocked(host, step, deadline)
+        with phase(f"install {package} on {host.label}"):
+            for step in manager.steps(package):
+                _run_unlocked(host, step, deadline)
     except (CommandFailed, CommandTimedOut) as error:
         # zypper has exit codes for "installed, but some repository was skipped".
         if isinstance(error, CommandFailed) and (path := host.find_tool(tool)) is not None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts import stripe_methods
+from pytest_cloudbench.hosts.content import refuse_overwriting, wipe
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, prove_all_ours
 from pytest_cloudbench.hosts.errors import NotOurs, StripeError
-from pytest_cloudbench.hosts.filesystems import refuse_overwriting, wipe
 from pytest_cloudbench.hosts.host import operation
 from pytest_cloudbench.hosts.stripe_methods import Method, choose_method
 from pytest_cloudbench.limits.quantities import Size

@@ -24,7 +24,7 @@ from pytest_cloudbench.evidence.folder import EvidenceError
 from pytest_cloudbench.evidence.places import evidence_at
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.evidence.setups import InstanceFacts, setup_of
-from pytest_cloudbench.options import options_in_force, parse_regression, path_option, setting
+from pytest_cloudbench.options import OF_A_TEST, options_in_force, parse_regression, path_option, setting
 from pytest_cloudbench.reports.comparisons import is_same_run
 from pytest_cloudbench.reports.hooks import call_hook
 from pytest_cloudbench.reports.properties import REPEATED, add_condition, add_not_compared
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _GATE: pytest.StashKey[Gate] = pytest.StashKey()
 _MEASURED: pytest.StashKey[MeasuredByTest] = pytest.StashKey()
+OF_A_TEST.append(_MEASURED)
 _WORKER_KEY = "cloudbench_baseline"
 
 

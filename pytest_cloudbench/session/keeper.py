@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from pytest_cloudbench.options import OF_A_TEST
+
 if TYPE_CHECKING:
     from pytest_cloudbench.evidence.plain_values import WorkloadRequest
     from pytest_cloudbench.resources.provider import Provider
@@ -15,6 +17,7 @@ T = TypeVar("T")
 
 REQUESTED: pytest.StashKey[WorkloadRequest] = pytest.StashKey()
 """In a test's stash: the workload that it asked for last."""
+OF_A_TEST.append(REQUESTED)
 _KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 
 

@@ -14,6 +14,7 @@ from pytest_cloudbench.evidence.plain_values import WorkloadRequest, call_argume
 from pytest_cloudbench.evidence.recorded_calls import CallRecorder
 from pytest_cloudbench.evidence.recorder import Recorder
 from pytest_cloudbench.options import options_in_force
+from pytest_cloudbench.reports.cleaned_output import cleaner_of
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.session.keeper import Keeper
@@ -38,6 +39,7 @@ class Recording(Keeper):
             run_id=run_id_of(config),
             part=part_of(config),
             options=options_in_force(config),
+            cleaner=cleaner_of(config),
         )
         self._calls = CallRecorder(self.recorder, _between_tests)
         self._cloud: Provider | None = None
@@ -57,10 +59,9 @@ class Recording(Keeper):
         if self._cloud is not cloud:
             self._cloud = cloud
             cloud.listen(self._calls.answer)
-            # Before anything is written that could contain them. If there are none, the launch reports it better.
-            with contextlib.suppress(CloudError):
-                self.recorder.cleaner.learn(*cloud.secrets())
-                if self.recorder.cleaner.redacts:
+            # Before anything is written that could contain it. If there is none, the launch reports it better.
+            if self.recorder.cleaner.redacts:
+                with contextlib.suppress(CloudError):
                     self.recorder.cleaner.learn_account(cloud.identity().account)
         self.recorder.attempt(item)
         return RecordedCloud(cloud, functools.partial(self._called, cloud), self._calls)

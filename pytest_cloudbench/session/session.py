@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_cloudbench.evidence.folder import (
+    JOURNALS,
     MAIN,
     RUN,
     EvidenceError,
@@ -23,7 +24,7 @@ RECORDER_PLUGIN = "cloudbench-recorder"
 """Name under which a recording is registered with pytest."""
 _OF_THE_REPLAY = (
     *("evidence", "sign", "replay", "progress", "inconclusive", "summary", "prices"),
-    *("baseline", "regression", "plan", "max-cost", "ahead", "keep-failed"),
+    *("baseline", "regression", "plan", "max-cost", "ahead", "keep-failed", "redact"),
 )
 """Options that a replay does not take from the recording."""
 _WORKER_KEY = "cloudbench_evidence"
@@ -131,7 +132,9 @@ def finish(session: pytest.Session) -> None:
     if folder is None or not (records or (folder.is_dir() and any(folder.iterdir()))):
         return
     from pytest_cloudbench.evidence.finish import finish_run
+    from pytest_cloudbench.evidence.journal import read_journals
     from pytest_cloudbench.evidence.recorder import Recorder, recorder_of
+    from pytest_cloudbench.reports.cleaned_output import cleaner_of
 
     recorder = recorder_of(config)
     if recorder is None or not recorder.opened:
@@ -139,21 +142,35 @@ def finish(session: pytest.Session) -> None:
             return
         # The controller, which records nothing itself.
         options = options_in_force(config)
-        recorder = Recorder(config, folder, run_id=run_id_of(config), part=MAIN, options=options)
+        recorder = Recorder(
+            config,
+            folder,
+            run_id=run_id_of(config),
+            part=MAIN,
+            options=options,
+            cleaner=cleaner_of(config),
+        )
     lines = config.stash.setdefault(_LINES, [])
+    text = recorder.cleaner.text
     try:
         journal = recorder.end()
         if recorder.part != MAIN:
             journal.close()
             return
+        if not any(part.all("begin") for part in read_journals(recorder.root / JOURNALS).values()):
+            journal.close()
+            recorder.folder.discard()
+            return
         finished = finish_run(recorder.root, journal, sign=signing_key(config))
     except (EvidenceError, OSError) as error:
-        lines.append((f"cloudbench evidence in {recorder.root} is incomplete: {error}", False))
+        lines.append((f"cloudbench evidence in {recorder.root} is incomplete: {text(str(error))}", False))
         if session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         return
+    finally:
+        recorder.folder.unlock()
     lines.append((f"cloudbench {finished}", True))
-    lines.extend((f"cloudbench evidence is incomplete: {trouble}", False) for trouble in finished.trouble)
+    lines.extend((f"cloudbench evidence is incomplete: {text(each)}", False) for each in finished.trouble)
 
 
 def write_lines(terminal: pytest.TerminalReporter) -> None:

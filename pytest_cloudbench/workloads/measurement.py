@@ -189,59 +189,82 @@ class Series:
 class Measurement(Judged):
     """The result of one run of a workload.
 
-    `iops` and `throughput_mib` (MiB/s) are means over the run time, reads and writes together, as the tool itself
-    reports them. `outstanding_asked` is the I/O that the workload keeps in flight (depth times jobs),
-    `outstanding_mean` the real number by Little's law: if they are far apart, the run is suspect. `rate_asked` is the
-    limit that the workload set on itself, if any. `asked` holds the workload's own parameters, `raw` the tool's own
-    output files by name. `on_verdict` is called with every verdict, `on_comparison` for every one that compares runs.
-
-    `runtime_s` and the series count seconds of the test, `time_compression` of which pass in a real one; latencies
-    and rates are real. `modelled_latency` is how an embedded region models the latency of storage, "ebs" or "none";
-    None on AWS. `machine_delay` is how much of the time of its I/Os that region modelled, and how much its machine
-    added; None on AWS. `kernel` is the release of the host's kernel; "" if it was not read. `cost` is what the
-    hardware of the test cost while this workload ran, on an embedded region what it would have cost on AWS; None
-    without prices. `reads_nothing` says why its reads did not reach the storage; "" if they did.
-    `credits_unsure` says which burst credits may not have been full before, as something else may have used the
-    hardware.
-
-    A run on a fleet has `parts`, one measurement of each host, and `start_skew_s`, the seconds between the first and
-    the last host's start; its own figures are those of all hosts together. `hosts` has the parts by host.
+    Under compressed time, `runtime_s` and the series count seconds of the test; latencies and rates are real. The
+    figures of a run on a fleet are those of all hosts together.
     """
 
     workload: str
+    """Name of the workload, such as `fio`."""
     iops: float
+    """Mean I/Os per second over the run time, reads and writes together, as the tool reports them."""
     throughput_mib: float
+    """Mean throughput in MiB/s over the run time, reads and writes together, as the tool reports it."""
     read: Direction | None
+    """The reads alone; None without any."""
     write: Direction | None
+    """The writes alone; None without any."""
     latency: Latency | MaybeNone
+    """Latency of single I/Os, reads and writes together; None if nothing was timed."""
     series: Series
+    """The run second by second."""
     block_size: Size
+    """Size of one I/O."""
     sequential: bool
+    """True if the load was sequential."""
     outstanding_asked: int
+    """I/Os that the workload keeps in flight: depth times jobs."""
     runtime_s: float
+    """Length of the run without its ramp, in seconds of the test."""
     command: str
+    """The command that ran on the host."""
     tool_version: str
+    """Version of the tool."""
     host: str
+    """Label of the host."""
     target: str
+    """Label of the target."""
     started_at: str
+    """Start of the run in UTC, ISO 8601."""
     envelope: Envelope | None = None
+    """The ceilings that applied; None if unknown."""
     counters: ThrottleDelta | None = None
+    """Time above each limit during the run, by the throttle counters; None if they could not be read."""
     generator: GeneratorLoad | None = None
+    """CPU load of the processes that made the load; None if unknown."""
     rate_asked: Rate | None = None
+    """The limit that the workload set on itself; None without one."""
     time_compression: float = 1.0
+    """Seconds of the test that pass in a real one; 1 except with `--cloudbench-twin-time`."""
     modelled_latency: str | None = None
+    """How an embedded region models the latency of storage, "ebs" or "none"; None on AWS."""
     machine_delay: MachineDelay | None = None
+    """Time of the I/Os that an embedded region modelled, and what its machine added; None on AWS."""
     kernel: str = ""
+    """Release of the host's kernel; "" if it was not read."""
     cost: Cost | MaybeNone = None
+    """Cost of the test's hardware while this workload ran, on an embedded region what AWS would charge; None
+    without prices.
+    """
     reads_nothing: str = ""
+    """Why its reads did not reach the storage; "" if they did."""
     credits_unsure: str = ""
+    """Which burst credits may not have been full before, as something else may have used the hardware; "" if
+    none.
+    """
     conditions: tuple[str, ...] = ()
+    """What a reader must know of this run: its pace, caps, deviations."""
     asked: dict[str, Any] = field(default_factory=dict)
+    """The workload's own parameters."""
     raw: dict[str, bytes] = field(default_factory=dict)
+    """The tool's own output files, by name."""
     parts: tuple[Measurement, ...] = ()
+    """Of a run on a fleet: one measurement of each host."""
     start_skew_s: float | None = None
+    """Of a run on a fleet: seconds between the first and the last host's start; else None."""
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+    """Called with every verdict."""
     on_comparison: Callable[..., None] | None = field(default=None, compare=False)
+    """Called for every verdict that compares runs, as `Judged` says."""
 
     _kind = "storage"
     _of_other_kinds: ClassVar[Mapping[str, str]] = {
@@ -250,6 +273,7 @@ class Measurement(Judged):
         "forward": "is of a network: there are read and write",
         "backward": "is of a network: there are read and write",
         "retransmits": "is of a network",
+        "rtt": "is of a network: there is latency",
         "rtt_s": "is of a network: there is latency",
     }
 

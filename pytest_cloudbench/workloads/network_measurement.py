@@ -12,7 +12,7 @@ from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.verdicts.verdict import Verdict
+from pytest_cloudbench.verdicts.verdict import Verdict, judging
 from pytest_cloudbench.workloads.judged import Judged
 
 _N = TypeVar("_N", int, float)
@@ -110,69 +110,129 @@ class StreamResult:
         }
 
 
+@dataclass(frozen=True)
+class RoundTrips:
+    """TCP's round trips, in seconds, as the senders' kernels smooth them and iperf3 reads them once a second.
+
+    ``mean_s`` is the mean over streams and samples, ``max_s`` the longest sample of any stream. Both are None if no
+    sender reported them, as with UDP. They can be judged: `run.rtt.at_most(mean="1 ms")`.
+    """
+
+    mean_s: float | None
+    max_s: float | None
+    _run: NetworkMeasurement = field(repr=False, compare=False)
+
+    @judging
+    def at_most(
+        self, *, mean: str | float | None = None, max: str | float | None = None, **others: str | float
+    ) -> Verdict:
+        """Did round trips take at most this long: texts such as "1 ms", or seconds?
+
+        Raises ValueError if round trips were not measured, or for a percentile: one sample a second is too few.
+        """
+        from pytest_cloudbench.verdicts.latency_limits import latency_at_most
+
+        run = self._run
+        if self.mean_s is None:
+            raise ValueError(
+                "round trips were not measured: they are TCP's, reported by the sender"
+                + ("; this run sent UDP: assert run.jitter_s" if run.protocol.upper() == "UDP" else "")
+            )
+        limits = {"mean": mean, "max": max, **others}
+        return run._reported(latency_at_most(run._observed(), self, limits))
+
+
 @dataclass(frozen=True, repr=False)
 class NetworkMeasurement(Judged):
     """The result of one load between two hosts.
 
-    `throughput` is what arrived, all streams together, as a mean over the run (goodput: no headers); what was sent,
-    if the receiver's output is missing, which `conditions` then say. `runtime_s` is in seconds of the test. CPU is in
-    per cent of one core over all processes of an end. `processes_why` is the reason for the number of processes.
-    `rate_asked` is the limit that the load set on itself, if any, `mss` the data in one TCP segment, in bytes.
-    `kernel` is the release of the kernels at both ends; "" if it was not read. `cost` is what the hardware of the test
-    cost while this workload ran, with the traffic between zones; None without prices. `raw`
-    holds the tool's own output by name. `on_verdict` is called with every verdict, `on_comparison` for every one that
-    compares runs.
-
-    A run both ways has `forward` (what the client sent) and `backward` (what it received), each a measurement that
-    can be judged; its own figures are those of both together.
-
-    A run on several pairs has `parts`, one measurement of each pair, and `start_skew_s`, the seconds within which they
-    started; its own figures are those of all pairs together. `pairs` has the parts by path.
+    The figures of a run both ways, or on several pairs, are those of all directions and pairs together.
     """
 
     workload: str
+    """Name of the workload, such as `iperf3`."""
     protocol: str
+    """"tcp" or "udp"."""
     throughput: Bandwidth
+    """What arrived, all streams together, as a mean over the run (goodput: no headers). What was sent, if the
+    receiver's output is missing; then `conditions` say so.
+    """
     sent: Bandwidth | None
+    """What was sent, all streams together; None if only the receiver reported."""
     received: Bandwidth | None
+    """What arrived, all streams together; None if only the sender reported."""
     streams: tuple[StreamResult, ...]
+    """Each stream by itself."""
     series: NetworkSeries
+    """All streams together, sample by sample."""
     runtime_s: float
+    """Length of the run in seconds of the test."""
     path: str
+    """The path as `client -> server`."""
     client: str
+    """Label of the client."""
     server: str
+    """Label of the server."""
     client_commands: tuple[str, ...]
+    """The commands that ran on the client, one for each process."""
     server_commands: tuple[str, ...]
+    """The commands that ran on the server, one for each process."""
     tool_versions: dict[str, str]
+    """Version of the tool on each end."""
     started_at: str
+    """Start of the run in UTC, ISO 8601."""
     reverse: bool = False
+    """True if the server sent."""
     cpu_client_percent: float | None = None
+    """CPU of all processes on the client, in per cent of one core; None if unknown."""
     cpu_server_percent: float | None = None
+    """CPU of all processes on the server, in per cent of one core; None if unknown."""
     processes: int = 1
+    """Processes on each end."""
     processes_why: str = ""
+    """The reason for the number of processes."""
     time_compression: float = 1.0
+    """Seconds of the test that pass in a real one; 1 except with `--cloudbench-twin-time`."""
     envelope: Envelope | None = None
+    """The ceilings that applied; None if unknown."""
     counters: AllowancePair | None = None
+    """What exceeded the allowances of the ENA driver at both ends; None if they could not be read."""
     generator: GeneratorLoad | None = None
+    """CPU load of the processes that made the load; None if unknown."""
     rate_asked: Bandwidth | None = None
+    """The limit that the load set on itself; None without one."""
     mss: int | None = None
+    """Data in one TCP segment, in bytes; None if unknown."""
     kernel: str = ""
+    """Release of the kernels at both ends; "" if it was not read."""
     cost: Cost | Any = None
+    """Cost of the test's hardware while this workload ran, with traffic between zones; None without prices."""
     credits_unsure: str = ""
+    """Which burst credits may not have been full before, as something else may have used the hardware; "" if
+    none.
+    """
     conditions: tuple[str, ...] = ()
+    """What a reader must know of this run: its pace, caps, deviations."""
     asked: dict[str, Any] = field(default_factory=dict)
+    """The workload's own parameters."""
     raw: dict[str, bytes] = field(default_factory=dict)
+    """The tool's own output, by name."""
     directions: tuple[NetworkMeasurement, ...] = ()
+    """Of a run both ways: `forward` and `backward`."""
     parts: tuple[NetworkMeasurement, ...] = ()
+    """Of a run on several pairs: one measurement of each pair."""
     start_skew_s: float | None = None
+    """Of a run on several pairs: seconds within which they started; else None."""
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+    """Called with every verdict."""
     on_comparison: Callable[..., None] | None = field(default=None, compare=False)
+    """Called for every verdict that compares runs, as `Judged` says."""
 
     _kind = "a network"
     _of_other_kinds: ClassVar[Mapping[str, str]] = {
         "faster_than": "compares created files: ask outperforms(other, by=0.3)",
         "iops": "counts I/Os, of which a network has none: there is throughput_gbit",
-        "latency": "is that of I/Os: there is rtt_s, and jitter_s of UDP",
+        "latency": "is that of I/Os: there are rtt, and jitter_s of UDP",
         "read": "is of storage: there are forward and backward",
         "write": "is of storage: there are forward and backward",
     }
@@ -232,6 +292,12 @@ class NetworkMeasurement(Judged):
     def rtt_s(self) -> float | None:
         """Mean round trip over streams and samples, in seconds; None if no sender reported it."""
         return mean_known(stream.rtt_s for stream in self.streams)
+
+    @property
+    def rtt(self) -> RoundTrips:
+        """The round trips, to judge: `run.rtt.at_most(mean="1 ms")`."""
+        samples = [value for stream in self.streams for value in stream.series.rtt_s if value is not None]
+        return RoundTrips(self.rtt_s, max(samples, default=self.rtt_s), self)
 
     @property
     def command(self) -> str:

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.errors import TargetError, WorkloadRefused
+from pytest_cloudbench.workloads.errors import TargetError, WorkloadFailed
 from pytest_cloudbench.workloads.target import Target
 
 KEPT_FREE = 0.05
@@ -43,7 +43,7 @@ def explained_shortage(target: Target) -> Iterator[None]:
     """Add the machine's shortage of space to a tool's message about refused data, if that is the cause."""
     try:
         yield
-    except WorkloadRefused as error:
+    except WorkloadFailed as error:
         if why := shortage(target, str(error)):
             error.args = (f"{error}; {why}",)
         raise

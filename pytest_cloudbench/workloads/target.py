@@ -98,6 +98,9 @@ class Target(Protocol):
     def prove_writable(self) -> None:
         """Raise, with the reason, unless everything at ``paths`` is proven to be ours to overwrite."""
 
+    def check_content(self, *, overwrite: bool) -> None:
+        """Raise, with what was found, if a load would destroy what a raw device carries, unless ``overwrite``."""
+
     def prove_readable(self) -> None:
         """Raise, with the reason, unless everything at ``paths`` is what it should be and nothing else uses it.
 
@@ -137,6 +140,16 @@ class FleetTarget(Protocol):
 def is_fleet(target: Target | FleetTarget) -> TypeIs[FleetTarget]:
     """Return True for storage on several hosts."""
     return hasattr(target, "parts")
+
+
+def prove_writable(target: Target, *, overwrite: bool) -> None:
+    """Raise unless a load may write to the target: its own errors, and WouldDestroy for content of a raw device.
+
+    A target from outside this package need not look for content.
+    """
+    target.prove_writable()
+    if target.kind == "block" and (check := getattr(target, "check_content", None)) is not None:
+        check(overwrite=overwrite)
 
 
 def reads_nothing(target: Target, *, reads: bool) -> tuple[str, tuple[str, ...]]:

@@ -12,10 +12,16 @@ from typing import Any, Generic, TypeVar
 
 from pytest_cloudbench.reports.plots.kinds import Plots, storage_plots
 from pytest_cloudbench.workloads.errors import WorkloadRefused
+from pytest_cloudbench.workloads.one_load import one_load
+from pytest_cloudbench.workloads.target import prove_writable
 
 M = TypeVar("M")
 OnProgress = Callable[[Any], None]
 """Shows a progress on the live line, as ``str()`` of it."""
+
+
+def _always(job: Any) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class Workload(Generic[M]):
     tools: programs that the target's host needs; a missing one is installed by the host's package manager.
     records: the workload's own dataclasses, enums and exceptions that evidence must restore. Records name them
     ``NAME.Class``, so keep these names.
+    writes: whether a job writes to its target, so that a raw device is proven ours and empty first; by default every
+    job does. None if ``run`` calls ``prove_writable`` of ``workloads.target`` itself.
     """
 
     name: str
@@ -44,6 +52,7 @@ class Workload(Generic[M]):
     plots: Plots = storage_plots
     tools: tuple[str, ...] = ()
     records: tuple[type[Any], ...] = ()
+    writes: Callable[[Any], bool] | None = _always
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -58,8 +67,24 @@ class Workload(Generic[M]):
         except TypeError as error:
             raise WorkloadRefused(f"{self.name}: {error}") from error
 
-    def measure(self, target: Any, job: Any, pace: Any, on_progress: OnProgress | None) -> M:
-        """Run the job on the target, whose host gets the tools first, and return the measurement."""
-        for tool in self.tools:
-            target.host.ensure_tool(tool)
-        return self.run(target, job, pace=pace, on_progress=on_progress)
+    def measure(
+        self,
+        target: Any,
+        job: Any,
+        pace: Any,
+        on_progress: OnProgress | None,
+        *,
+        overwrite: bool = False,
+        concurrent: bool = False,
+    ) -> M:
+        """Run the job on the target, whose host gets the tools first, and return the measurement.
+
+        Raises LoadRunning if another load uses the target, unless both are ``concurrent``, and before a job that writes
+        to a raw device WouldDestroy for its content, unless ``overwrite`` says so.
+        """
+        with one_load(target, concurrent=concurrent):
+            if self.writes is not None and getattr(target, "kind", None) == "block" and self.writes(job):
+                prove_writable(target, overwrite=overwrite)
+            for tool in self.tools:
+                target.host.ensure_tool(tool)
+            return self.run(target, job, pace=pace, on_progress=on_progress)

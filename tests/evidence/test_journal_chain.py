@@ -128,7 +128,7 @@ def test_entries_of_many_threads_stay_whole(tmp_path):
     dice = random.Random(3)
     texts = ["x" * dice.randrange(5_000) for _ in range(200)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda text: journal.add("command", {"text": text}), texts))
+        list(pool.map(lambda text: journal.add("step", {"text": text}), texts))
     journal.close()
     found = read_journal(journal.path)
     assert not found.problems

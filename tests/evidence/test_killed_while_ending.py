@@ -96,6 +96,7 @@ def check(folder, capsys):
     return said
 
 
+@pytest.mark.fault("evidence", "a run is killed while it ends")
 @pytest.mark.parametrize(
     "place",
     ["sums before 1", "sums after 1", "manifest before 1", "put before 1", "put after 1", "end before 1"],
@@ -106,6 +107,7 @@ def test_before_the_last_entry(killed, capsys, place):
     assert "complete" not in check(folder, capsys)
 
 
+@pytest.mark.fault("evidence", "a run is killed while it ends")
 @pytest.mark.parametrize("place", ["end after 1", "synced after 2", "name before 1"])
 def test_between_the_last_entry_and_the_manifest_s_name(killed, capsys, place):
     folder = killed(place)
@@ -114,6 +116,7 @@ def test_between_the_last_entry_and_the_manifest_s_name(killed, capsys, place):
     assert f"{MANIFEST}.partial: complete" in said
 
 
+@pytest.mark.fault("evidence", "a run is killed while it ends")
 @pytest.mark.parametrize("place", ["sign before 1", "sign after 1", *SIGNED])
 def test_while_it_is_signed(killed, key, capsys, place):
     folder = killed(place, f"--cloudbench-sign={key}")

@@ -157,6 +157,7 @@ def contents_of(folder):
             yield (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", "replace")
 
 
+@pytest.mark.fault("secrets", "planted in every source of evidence", leak=True)
 def test_the_evidence_has_none_of_the_planted_secrets(planted, pytester):
     result = planted(
         "--cloudbench-evidence=kept",

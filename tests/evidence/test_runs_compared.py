@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import recorded_runs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_cloudbench.cli import main
@@ -293,6 +293,7 @@ def test_pictures_of_little_data():
     st.lists(st.floats(0, 1e12), min_size=1, max_size=80),
     st.sets(st.integers(1, 79), max_size=3),
 )
+@example([5e-324], set())
 def test_a_picture_has_axes_and_every_change_has_its_figure(values, changes):
     found = tuple(sorted(change for change in changes if change < len(values)))
     names = tuple(f"2026-11-{1 + day % 28:02} 12:{day % 60:02} run-{day}" for day in range(len(values)))

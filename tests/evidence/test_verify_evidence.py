@@ -199,6 +199,7 @@ def test_unaltered_evidence_is_intact(recorded, capsys):
     assert checked.returncode == 0, "coreutils reads the manifest too"
 
 
+@pytest.mark.fault("evidence", "a folder is tampered with")
 @pytest.mark.parametrize("tamper", TAMPERING, ids=lambda tamper: tamper.__name__)
 def test_each_way_to_tamper_is_named(recorded, capsys, tamper):
     assert len(TAMPERING) >= 10
@@ -228,6 +229,7 @@ def test_all_of_it_made_anew_shows_in_the_sum_that_was_noted(recorded, capsys):
     assert f"its sum is not {noted}" in capsys.readouterr().out
 
 
+@pytest.mark.fault("evidence", "a run has no end")
 def test_a_run_without_its_end_is_unfinished_and_never_intact(recorded, capsys):
     end_removed_with_the_manifest(recorded)
     manifest_removed(recorded)

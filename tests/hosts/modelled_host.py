@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pytest_cloudbench.hosts import device_facts, filesystems, stripe_methods
+from pytest_cloudbench.hosts import content, device_facts, mount_points, stripe_methods
 from pytest_cloudbench.hosts.errors import ToolMissing
 from pytest_cloudbench.hosts.host import Command, CommandResult
 from pytest_cloudbench.hosts.shell_host import ShellHost
@@ -75,19 +75,20 @@ class ModelledHost(ShellHost):
                 else f"mount=1 1 {self.devices[path].number} / {at} rw - any {path} rw\n"
                 for at, path in self.mounts.items()
             )
-            return said(f"{each}device=\n{mounts}")
-        if words[0] == "blkid":
-            signature = self.devices[words[-1]].signature
-            uuid = f"UUID={self.label}{self.made[words[-1]]}\n" if words[-1] in self.made else ""
-            return said(f"TYPE={signature}\n{uuid}" if signature else "", 0 if signature else 2)
+            root = "mount=2 1 0:23 / / rw - overlay overlay rw\n"  # there always is
+            return said(f"{each}device=\n{root}{mounts}")
+        if script == content.PROBE:
+            return said("next device\n".join([*map(self._signature, words[4:]), ""]))
         if words[0] == "find":
             return said("\n".join(self.files))
+        if script == mount_points.CHECK_MOUNT_POINT:
+            return said("")
         assert command.sudo, f"{words} changes something and needs root"
         self.done.append(" ".join(words) if not script else "sh")
         if complaint := self.failing.get(words[0]):
             return command.result(1, b"", complaint.encode())
-        if script == filesystems._MOUNT:
-            self._mount(words[4], words[7])
+        if script == mount_points.MOUNT:
+            self._mount(words[4], words[8])
         elif "umount" in script:
             self._unmount(words[4])
         elif words[0].startswith("/usr/sbin/mkfs."):
@@ -99,6 +100,11 @@ class ModelledHost(ShellHost):
         elif words[0] in ("mdadm", "pvcreate", "vgcreate", "lvcreate", "wipefs"):
             getattr(self, f"_{words[0]}")(words)
         return said("")
+
+    def _signature(self, path: str) -> str:
+        signature = self.devices[path].signature
+        uuid = f"UUID={self.label}{self.made[path]}\n" if path in self.made else ""
+        return f"TYPE={signature}\n{uuid}exit code=0\n" if signature else "exit code=2\n"
 
     def _facts(self, path: str) -> str:
         device = self.devices.get(self.links.get(path, path))

@@ -12,8 +12,15 @@ import pytest
 from pytest_cloudbench.hosts.device_facts import inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.disks_below import disks_below
-from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs
-from pytest_cloudbench.hosts.filesystems import make_filesystem, mount, mount_new, prove_mounted, unmount
+from pytest_cloudbench.hosts.errors import BadPath, FilesystemError, MountPointRefused, NotOurs
+from pytest_cloudbench.hosts.filesystems import (
+    check_mount_point,
+    make_filesystem,
+    mount,
+    mount_new,
+    prove_mounted,
+    unmount,
+)
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.limits.quantities import Size
 
@@ -235,8 +242,6 @@ def test_an_unknown_kind_and_a_directory_with_files_are_refused(
     (tmp_path / "something").write_text("x")
     with pytest.raises(FilesystemError, match="not an empty directory"):
         mount(host, volume, at=str(tmp_path))
-    with pytest.raises(FilesystemError, match="/proc is already the mount point of proc"):
-        mount(host, volume, at="/proc")
     with pytest.raises(FilesystemError, match="absolute path"):
         mount(host, volume, at="mnt")
 
@@ -248,4 +253,64 @@ def test_unmounting_a_busy_file_system_waits_and_then_reports_it(
     mounted = mount_new(host, volume, "ext4", at=str(tmp_path / "mnt"))
     with (tmp_path / "mnt" / "held").open("w"), pytest.raises(FilesystemError, match="busy"):
         unmount(host, mounted)
+    unmount(host, mounted)
+
+
+@pytest.mark.fault("disks", "a mount point that is the system's or in use", leak=True)
+def test_a_directory_that_was_there_stays_as_it_was(
+    host: SshHost, volume: BlockDevice, tmp_path: Path
+) -> None:
+    there = tmp_path / "there"
+    there.mkdir(mode=0o710)
+    os.chown(there, 1234, 1234)
+    before = there.stat()
+    mounted = mount_new(host, volume, "ext4", at=f"{there}/")
+    assert (mounted.path, mounted.made) == (str(there), "")
+    unmount(host, mounted)
+    after = there.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode, after.st_ino) == (
+        1234,
+        1234,
+        before.st_mode,
+        before.st_ino,
+    )
+    deeper = mount_new(host, volume, "ext4", at=str(there / "made" / "too"))
+    assert deeper.made == str(there / "made")
+    unmount(host, deeper)
+    assert list(tmp_path.joinpath("there").iterdir()) == []
+    kept = mount_new(host, volume, "ext4", at=str(there / "made" / "too"))
+    (there / "made" / "of somebody").touch()
+    unmount(host, kept)
+    assert [each.name for each in (there / "made").iterdir()] == ["of somebody"], (
+        "only empty directories are removed"
+    )
+
+
+@pytest.mark.fault("disks", "a mount point that is the system's or in use")
+def test_a_mount_point_in_use_is_refused_before_anything_is_written(
+    host: SshHost, volume: BlockDevice, tmp_path: Path
+) -> None:
+    full, link, file = tmp_path / "full", tmp_path / "link", tmp_path / "file"
+    (full / "inside").mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    file.touch()
+    for at, owner, words in (
+        ("/tmp", None, "/tmp belongs to the system"),
+        ("/mnt/../srv/", None, "/srv belongs to the system"),
+        ("/usr/local/data", None, "belongs to the system"),
+        (str(full), None, "not an empty directory"),
+        (str(link), None, "leads to .*elsewhere"),
+        (str(file), None, "not a directory"),
+        (str(file / "below"), None, "is below .*file, which is not a directory"),
+        (str(tmp_path / "new"), "no-such-user", "has no user no-such-user"),
+    ):
+        with pytest.raises(FilesystemError, match=words):
+            mount_new(host, volume, "xfs", at=at, owner=owner)
+    assert subprocess.run(["blkid", "-p", volume.path], capture_output=True, check=False).returncode == 2
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(BadPath, match="the character"):
+        mount_new(host, volume, "xfs", at="/mnt/two\nlines")
+    mounted = mount_new(host, volume, "xfs", at=str(tmp_path / "new"))
+    with pytest.raises(MountPointRefused, match=f"already the mount point of {volume.path}"):
+        check_mount_point(host, str(tmp_path / "new"))
     unmount(host, mounted)

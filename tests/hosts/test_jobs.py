@@ -106,6 +106,7 @@ def test_starts_at_the_same_moment_start_once(sshd: LocalSshd, start: StartJob, 
     assert count.read_text() == "run\n"
 
 
+@pytest.mark.fault("SSH", "the connection drops while a job runs")
 def test_a_job_survives_a_dropped_connection_and_is_not_started_again(
     host: ShellHost, sshd: LocalSshd, start: StartJob, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_job_survives_a_dropped_connection_and_is_not_started_again(
     assert count.read_text() == "run\n"
 
 
+@pytest.mark.fault("SSH", "the host of a job is lost")
 def test_the_error_of_a_lost_host_says_where_the_results_are(tmp_path: Path) -> None:
     server = LocalSshd.prepare(tmp_path)
     server.start()
@@ -192,8 +194,24 @@ def test_a_job_that_was_killed_has_vanished(host: ShellHost, start: StartJob) ->
     _poll_until(job, lambda _: (Path(job.directory) / "pid").exists())
     pid = (Path(job.directory) / "pid").read_text().split()[0]
     host.run(["kill", "-KILL", "--", f"-{pid}"])
-    with pytest.raises(JobVanished, match="without an exit code"):
+    with pytest.raises(JobVanished, match="without an exit code: it was killed on its host, by a signal"):
         job.wait(10)
+
+
+def test_a_job_whose_exit_code_could_not_be_written_has_vanished(host: ShellHost, start: StartJob) -> None:
+    """As on a full disk, where the file of the exit code stays empty."""
+    job = start(["true"])
+    job.wait(10)
+    (Path(job.directory) / "exit_code").write_text("")
+    with pytest.raises(JobVanished, match="without an exit code"):
+        job.poll()
+
+
+def test_a_job_from_before_a_restart_says_so(host: ShellHost, start: StartJob) -> None:
+    job = start(["sleep", "30"])
+    _poll_until(job, lambda _: (Path(job.directory) / "boot").exists())
+    (Path(job.directory) / "boot").write_text("another-boot 1\n")
+    assert job.why_ended() == "its host was restarted"
 
 
 @each_way
@@ -225,6 +243,7 @@ def test_kill_interrupts_first_so_that_results_are_written(start: StartJob) -> N
     assert job.fetch(["result"]) == {"result": b"saved\n"}
 
 
+@pytest.mark.fault("kill", "a job ignores signals", leak=True)
 @each_way
 def test_kill_ends_processes_that_ignore_signals_and_their_children(
     start: StartJob, monkeypatch: pytest.MonkeyPatch
@@ -255,6 +274,7 @@ def test_kill_returns_once_the_runner_has_ended_too(host: ShellHost, start: Star
     assert not left
 
 
+@pytest.mark.fault("kill", "Ctrl-C while a job starts", leak=True)
 @each_way
 @pytest.mark.parametrize("slow_s", [0, 1])
 def test_an_interrupt_while_starting_leaves_nothing_running(

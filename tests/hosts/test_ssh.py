@@ -19,6 +19,7 @@ from pytest_cloudbench.hosts.login import HostLogin
 from pytest_cloudbench.hosts.ssh import SshHost
 
 
+@pytest.mark.fault("SSH", "a host never answers")
 def test_a_host_that_never_answers_is_an_error_in_time() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -44,6 +45,7 @@ def test_a_host_that_never_answers_is_an_error_in_time() -> None:
     assert "refused" in str(caught.value)
 
 
+@pytest.mark.fault("SSH", "a host never answers")
 def test_a_host_that_accepts_but_never_answers_is_an_error_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = SshHost(
@@ -91,6 +93,7 @@ def test_connecting_waits_for_a_key_that_is_installed_late(booting: LocalSshd) -
     later.join()
 
 
+@pytest.mark.fault("SSH", "the key is refused")
 def test_a_key_that_is_never_accepted_is_an_error_of_its_own(sshd: LocalSshd) -> None:
     with (
         sshd.connect(private_key=sshd.key("stranger_key"), login_grace_s=0.3) as host,
@@ -99,6 +102,7 @@ def test_a_key_that_is_never_accepted_is_an_error_of_its_own(sshd: LocalSshd) ->
         host.connect()
 
 
+@pytest.mark.fault("SSH", "another machine answers")
 def test_another_host_key_is_refused_at_once(sshd: LocalSshd) -> None:
     began = time.monotonic()
     stranger = sshd.connect(host_public_key=sshd.key("other_host_key.pub"))
@@ -109,6 +113,7 @@ def test_another_host_key_is_refused_at_once(sshd: LocalSshd) -> None:
     assert "another machine" in str(caught.value)
 
 
+@pytest.mark.fault("SSH", "the connection drops during a command")
 def test_a_command_is_not_repeated_when_the_connection_drops(
     host: SshHost, sshd: LocalSshd, tmp_path: Path
 ) -> None:
@@ -121,6 +126,7 @@ def test_a_command_is_not_repeated_when_the_connection_drops(
     assert host.run(["cat", str(started)]).stdout == "once\n"
 
 
+@pytest.mark.fault("SSH", "the connection drops during a command")
 def test_an_idempotent_command_is_repeated_once(host: SshHost, sshd: LocalSshd, tmp_path: Path) -> None:
     started = tmp_path / "started"
     dropper = threading.Thread(target=_drop_once_there, args=(sshd, started))
@@ -224,6 +230,7 @@ class Ended(Exception):
     """The error of a region that has ended."""
 
 
+@pytest.mark.fault("SSH", "the region ends while a host is connected to")
 def test_connecting_stops_when_the_region_has_ended(host: SshHost) -> None:
     looks: list[float] = []
 

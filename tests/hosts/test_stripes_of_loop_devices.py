@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cloudbench.hosts.content import read_signature
 from pytest_cloudbench.hosts.device_facts import inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
-from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, read_signature, unmount
+from pytest_cloudbench.hosts.filesystems import mount_new, prove_mounted, unmount
 from pytest_cloudbench.hosts.ssh import SshHost
 from pytest_cloudbench.hosts.stripe_methods import ChosenMethod, Method, _look, choose_method
 from pytest_cloudbench.hosts.stripes import BTRFS_CHUNK, StripedDevices, find_again, stripe, unstripe

@@ -211,3 +211,19 @@ def test_a_quick_size_is_whole_blocks_and_at_least_one(jobs: int, bs: int, block
 def test_an_unknown_pace_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(ValueError, match=r"quick.*full"):
         Pace.named("slow")
+
+
+def test_engines_that_run_programs_and_names_with_line_breaks_are_refused() -> None:
+    for engine in ("exec", "external:/tmp/engine.o"):
+        with pytest.raises(BadFioJob, match="runs a program"):
+            FioJob.of("read", ioengine=engine)
+    for engine in ("libaio\nexec_prerun=reboot", "lib\0aio", "", "a b"):
+        with pytest.raises(BadFioJob, match="not the name of an engine"):
+            FioJob.of("read", ioengine=engine)
+    with pytest.raises(BadFioJob, match="overwrite"):
+        FioJob.of("write", overwrite="yes")
+
+
+def test_memory_is_that_of_the_io_in_flight() -> None:
+    job = FioJob.of("read", "1m", iodepth=1024, numjobs=64)
+    assert Size(128 << 30) < job.memory(2) < Size(129 << 30)

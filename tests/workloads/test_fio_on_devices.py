@@ -52,6 +52,7 @@ class _OnlyToRead(HostTarget):
         pass
 
 
+@pytest.mark.fault("disks", "a device is not proven to be the volume")
 def test_a_device_not_proven_ours_is_neither_read_nor_written(
     host: SshHost, loops: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import json
 import math
 import random
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.fio.errors import FioError, FioOutputError, FioRefused
+from pytest_cloudbench.workloads.fio.errors import FioError, FioOutputError, FioRefused, StorageLost
 from pytest_cloudbench.workloads.fio.output import parse_output, percentile_of_bins
 
 
@@ -29,7 +30,7 @@ def _way(ios: int, stats: dict[str, Any]) -> dict[str, Any]:
         "iops": float(ios),
         "runtime": 1000,
         "total_ios": ios,
-        "clat_ns": _stats(1.0, ios, {}),
+        "clat_ns": _stats(1500.0, ios, {}),
         "lat_ns": stats,
     }
 
@@ -113,7 +114,7 @@ def test_completion_latency_is_used_if_total_latency_was_not_timed() -> None:
     document["jobs"][0]["read"]["lat_ns"] = {"min": 0, "max": 0, "mean": 0.0, "N": 0}
     latency = parse_output(_output(document)).latency
     assert latency is not None
-    assert latency.mean_s == pytest.approx(1e-9)
+    assert latency.mean_s == pytest.approx(1500e-9)
 
 
 def test_without_any_timing_there_is_no_latency() -> None:
@@ -132,6 +133,20 @@ def test_an_error_in_the_json_is_raised_as_a_refusal() -> None:
         parse_output(_output(document, notes), exit_code=1)
     assert "No space left on device (errno 28)" in str(caught.value)
     assert "io_u error on file /mnt/x" in str(caught.value)
+
+
+@pytest.mark.fault("disks", "a volume is lost while fio runs")
+@pytest.mark.parametrize("field", ["error", "first_error"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENXIO, errno.ENODEV])
+def test_an_error_of_the_device_is_a_lost_volume_and_no_figure(field: str, number: int) -> None:
+    document = {
+        "jobs": [
+            {"jobname": "a", "read": {"total_ios": 1000, "iops": 500.0, "bw_bytes": 1, "runtime": 2100}},
+            {"jobname": "b", field: number, "total_err": 1, "read": {"total_ios": 7, "runtime": 2400}},
+        ]
+    }
+    with pytest.raises(StorageLost, match=r"lost at second 2: .*no figure"):
+        parse_output(json.dumps(document).encode(), exit_code=1 if field == "error" else 0)
 
 
 def test_an_exit_code_alone_is_a_refusal() -> None:
@@ -167,6 +182,7 @@ def test_a_run_without_io_is_an_error() -> None:
         parse_output(_output({"jobs": [{"error": 0, "read": _NOTHING, "write": _NOTHING}]}))
 
 
+@pytest.mark.fault("parsers", "fio's output is damaged")
 @pytest.mark.parametrize("wrong", [-1, math.nan, math.inf, "5", True, []])
 @pytest.mark.parametrize(
     "place",
@@ -193,6 +209,7 @@ def test_a_value_that_is_no_amount_is_refused(place: tuple[str, ...], wrong: obj
         parse_output(_output(document))
 
 
+@pytest.mark.fault("parsers", "fio's output is damaged")
 @given(cut=st.integers(0, 5000), flip=st.integers(0, 5000), byte=st.integers(0, 255))
 def test_damaged_output_raises_a_fio_error_or_gives_a_result(cut: int, flip: int, byte: int) -> None:
     data = bytearray(_output()[:cut] if cut % 2 else _output())

@@ -21,7 +21,13 @@ from pytest_cloudbench.limits.quantities import Iops, Size
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.observation import MachineDelay, Observation
 from pytest_cloudbench.workloads.errors import TargetError
-from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused, FioTimedOut, UnknownFioOption
+from pytest_cloudbench.workloads.fio.errors import (
+    BadFioJob,
+    FioKilled,
+    FioRefused,
+    FioTimedOut,
+    UnknownFioOption,
+)
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.progress import Progress
 from pytest_cloudbench.workloads.fio.run import run_fio
@@ -111,7 +117,8 @@ def test_the_series_agrees_with_fios_totals(directory: HostTarget) -> None:
     assert mean_mib == pytest.approx(measurement.throughput_mib, rel=0.01)
     assert measurement.latency is not None
     known = [value for value in series.latency_s if value is not None]
-    assert sum(known) / len(known) == pytest.approx(measurement.latency.mean_s, rel=0.25)
+    # The total counts I/Os of the last part of a second too, in which a busy machine may have been slow.
+    assert 0.5 < sum(known) / len(known) / measurement.latency.mean_s < 2
 
 
 def test_every_sample_has_percentiles_and_a_slow_phase_shows_in_them(directory: HostTarget) -> None:
@@ -204,6 +211,7 @@ def test_counters_are_read_before_and_after_the_run(
     assert measurement.to_dict()["machine_delay"]["late_s"] == 0.0001
 
 
+@pytest.mark.fault("SSH", "the connection drops while a job runs")
 def test_a_dropped_connection_starts_nothing_twice_and_the_result_arrives(
     directory: HostTarget, sshd: LocalSshd
 ) -> None:
@@ -235,6 +243,7 @@ def _job_directories(target: HostTarget) -> set[str]:
     return found
 
 
+@pytest.mark.fault("kill", "fio is killed")
 def test_a_killed_job_raises_job_vanished(directory: HostTarget) -> None:
     killed: list[str] = []
 
@@ -245,13 +254,14 @@ def test_a_killed_job_raises_job_vanished(directory: HostTarget) -> None:
 
     killer = threading.Thread(target=kill_all)
     killer.start()
-    with pytest.raises(JobVanished, match="it was killed, or the host was restarted"):
+    with pytest.raises(JobVanished, match="it was killed on its host, by a signal"):
         run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=20))
     killer.join()
     assert _fios(directory) == []
     shutil.rmtree(killed[0])
 
 
+@pytest.mark.fault("kill", "fio is killed", leak=True)
 def test_a_killed_fio_leaves_no_workers_behind(directory: HostTarget) -> None:
     def kill_main() -> None:
         pid = _wait_for_fio(directory)[0]
@@ -265,7 +275,7 @@ def test_a_killed_fio_leaves_no_workers_behind(directory: HostTarget) -> None:
 
     killer = threading.Thread(target=kill_main)
     killer.start()
-    with pytest.raises(FioRefused, match="exit code 137"):
+    with pytest.raises(FioKilled, match="gave no result: it was killed on its host, by a signal"):
         run_fio(directory, FioJob.of("read", "64k", size="1m", runtime=20))
     killer.join()
     assert _fios(directory) == []
@@ -275,6 +285,7 @@ def _children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.fault("kill", "Ctrl-C while fio runs", leak=True)
 def test_an_interrupt_ends_fio_on_the_host_and_is_raised_again(directory: HostTarget) -> None:
     jobs: list[str] = []
 
@@ -313,6 +324,7 @@ def test_a_directory_no_longer_ours_is_not_written(directory: HostTarget) -> Non
     assert list(Path(directory.path).iterdir()) == []
 
 
+@pytest.mark.fault("kill", "fio hangs")
 def test_a_run_far_beyond_its_time_is_ended(directory: HostTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_cloudbench.workloads.fio.run.SPARE_S", -4.0)
     with pytest.raises(FioTimedOut, match=r"after 1 s.*run time of 4 s"):
@@ -320,6 +332,7 @@ def test_a_run_far_beyond_its_time_is_ended(directory: HostTarget, monkeypatch: 
     assert _fios(directory) == []
 
 
+@pytest.mark.fault("disks", "the file system is too small for the load")
 def test_too_little_space_is_reported_before_anything_is_written(directory: HostTarget) -> None:
     with pytest.raises(
         TargetError, match=r"64 jobs of 1 TiB need 64 TiB|64 jobs of .* need .* free: lower size="
@@ -334,6 +347,7 @@ def test_an_unknown_option_stops_before_anything_is_started(directory: HostTarge
     assert list(Path(directory.path).iterdir()) == []
 
 
+@pytest.mark.fault("disks", "a device does not exist")
 @pytest.mark.parametrize("rw", ["read", "randwrite"])
 def test_a_mistyped_device_does_not_become_a_file(host: SshHost, tmp_path: Path, rw: str) -> None:
     path = tmp_path / "nvme9n1"

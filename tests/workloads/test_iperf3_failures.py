@@ -89,6 +89,7 @@ def _nothing_left(*hosts: LocalSshd) -> bool:
     return not any(iperf3s(host) for host in hosts)
 
 
+@pytest.mark.fault("network", "iperf3 is killed")
 def test_a_server_that_dies_during_the_run(path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd) -> None:
     killer = _after_some_seconds(lambda: _kill(far_sshd), sshd, far_sshd)
     with pytest.raises(Iperf3Interrupted) as caught:
@@ -109,6 +110,7 @@ def test_a_server_that_dies_during_the_run(path: LocalPath, sshd: LocalSshd, far
     assert _nothing_left(sshd, far_sshd)
 
 
+@pytest.mark.fault("network", "iperf3 is killed")
 def test_a_client_that_dies_during_the_run(path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd) -> None:
     killer = _after_some_seconds(lambda: _kill(sshd), sshd, far_sshd)
     with pytest.raises(Iperf3Interrupted) as caught:
@@ -134,7 +136,8 @@ def test_a_client_job_that_vanishes(path: LocalPath, sshd: LocalSshd, far_sshd: 
 
     killer = _after_some_seconds(kill_all, sshd, far_sshd)
     with pytest.raises(
-        Iperf3Interrupted, match=r"ended without an exit code: it was killed, .* [345] s of 20 s"
+        Iperf3Interrupted,
+        match=r"ended without an exit code: it was killed on its host, by a signal.* [345] s of 20 s",
     ) as caught:
         run_iperf3(path, _JOB)
     killer.join()
@@ -143,6 +146,7 @@ def test_a_client_job_that_vanishes(path: LocalPath, sshd: LocalSshd, far_sshd: 
     assert _nothing_left(sshd, far_sshd)
 
 
+@pytest.mark.fault("kill", "Ctrl-C while iperf3 runs", leak=True)
 def test_an_interrupt_ends_both_ends_and_is_raised_again(
     path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd
 ) -> None:
@@ -186,6 +190,7 @@ def test_a_run_that_times_out_with_nothing_measured(
     assert _nothing_left(sshd, far_sshd)
 
 
+@pytest.mark.fault("network", "the host of an end is lost")
 def test_a_client_host_that_is_lost(path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd) -> None:
     left: list[int] = []
     directories: list[str] = []
@@ -217,6 +222,7 @@ def test_a_client_host_that_is_lost(path: LocalPath, sshd: LocalSshd, far_sshd: 
     shutil.rmtree(directories[0])
 
 
+@pytest.mark.fault("network", "the host of an end is lost")
 def test_a_server_host_that_is_lost_costs_no_measurement(
     path: LocalPath, sshd: LocalSshd, far_sshd: LocalSshd
 ) -> None:
@@ -252,6 +258,7 @@ def _with_script(path: LocalPath, script: Path, end: str, text: str) -> None:
     iperf3_of(getattr(path, f"{end}_host")).path = str(script)
 
 
+@pytest.mark.fault("parsers", "iperf3's output is damaged")
 @pytest.mark.usefixtures("_server_ends_soon")
 def test_damaged_output(path: LocalPath, tmp_path: Path, far_sshd: LocalSshd) -> None:
     _with_script(path, tmp_path / "iperf3", "client", """echo '{"start": {"connected": ['""")

@@ -119,7 +119,7 @@ def test_a_one_way_run_is_its_own_direction() -> None:
     [
         ("faster_than", r"compares created files: ask outperforms\(other, by=0\.3\)"),
         ("iops", "counts I/Os, of which a network has none: there is throughput_gbit"),
-        ("latency", "is that of I/Os: there is rtt_s"),
+        ("latency", "is that of I/Os: there are rtt"),
         ("read", "is of storage: there are forward and backward"),
     ],
 )
@@ -188,3 +188,37 @@ def test_a_stall_is_never_longer_than_its_zeros(gbit: list[float], compression: 
     runs = "".join("0" if each == 0 else "1" for each in gbit).split("1")
     longest = max((len(run) for run in runs), default=0)
     assert (stall.real_s if stall else 0) == pytest.approx(longest)
+
+
+def test_round_trips_are_judged_by_their_mean_and_longest_sample() -> None:
+    told: list[Verdict] = []
+    stream = dataclasses.replace(
+        _measurement().streams[0],
+        rtt_s=0.0008,
+        series=dataclasses.replace(_series(4.97), rtt_s=(0.0004, 0.0012, None)),
+    )
+    run = _measurement(2.0, streams=(stream,), on_verdict=told.append)
+    assert (run.rtt.mean_s, run.rtt.max_s) == (0.0008, 0.0012)
+    assert run.rtt.at_most(mean="1 ms", max=0.002)
+    assert not run.rtt.at_most(max="1 ms")
+    assert [each.promise for each in told] == [
+        "round trip: mean at most 1 ms and longest at most 2 ms",
+        "round trip: longest at most 1 ms",
+    ]
+    with pytest.raises(
+        ValueError, match="p99= cannot be judged, as it was not measured: ask one of mean, max"
+    ):
+        run.rtt.at_most(p99="1 ms")
+    with pytest.raises(TypeError, match="needs a limit"):
+        run.rtt.at_most()
+
+
+def test_round_trips_of_udp_and_of_both_directions_are_refused() -> None:
+    silent = dataclasses.replace(_measurement().streams[0], rtt_s=None)
+    with pytest.raises(ValueError, match="this run sent UDP: assert run"):
+        _measurement(streams=(silent,), protocol="UDP").rtt.at_most(mean="1 ms")
+    both = _measurement(directions=(_measurement(), _measurement(reverse=True)))
+    with pytest.raises(BothDirections):
+        both.rtt.at_most(mean="1 ms")
+    assert both.forward is not None
+    assert both.forward.rtt.mean_s == 0.0002

@@ -51,6 +51,7 @@ def too_small(host: SshHost, tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(path)], check=True)
 
 
+@pytest.mark.fault("disks", "the machine behind a volume has no room")
 @pytest.mark.embedded
 def test_an_error_of_a_device_names_the_machine_s_shortage(host: SshHost, too_small: Path) -> None:
     backing = too_small / "backing"

@@ -81,53 +81,66 @@ class DeviceSide:
 class FileCreation(Judged):
     """The measurement of files created on a mounted target.
 
-    files: the number created; `asked` holds the requested number. size: the size of each file.
-    written_s: seconds from the start of the first file until the last was written, page cache included.
-    on_device_s: seconds from the same start until a sync of that file system ended; None with sync="none".
-    series: one-second rates of files and device.
-    start_marker, end_marker: empty files created right before the first file and right after the last; their times
-    have the granularity of the host's file system clock, some milliseconds.
-    device_when_written, device_writes: the writes sent to the device by written_s and by the end; None if its
-    counters are unknown. block_size: their mean size, for the envelope; if unknown, the largest write that counts as
-    one I/O.
-    method: "python" or "dd". folder: the folder of the files with keep=True; None if they were removed.
-    generator: the CPU load of the creating processes over elapsed_s.
-    machine_delay: the modelled time of the device's I/Os in an embedded region, and the delay that its machine added;
-    None on AWS.
-    cost: what the hardware of the test cost while the files were created; None without prices.
-    `on_verdict` is called with every verdict, `on_comparison` with the runs of every comparison.
-
     Verdicts judge the data that reached the device: `throughput`; for an IOPS target the device's own write I/Os;
     second by second the device's series. With sync="none" they raise NotOnDevice.
     """
 
     files: int
+    """Number of files created; `asked` holds the requested number."""
     size: Size
+    """Size of each file."""
     written_s: float
+    """Seconds from the start of the first file until the last was written, page cache included."""
     on_device_s: float | None
+    """Seconds from the same start until a sync of that file system ended; None with sync="none"."""
     series: FileSeries
+    """Rates of files and of the device, second by second."""
     start_marker: Marker | None
+    """Empty file created right before the first file; its time is exact to some milliseconds."""
     end_marker: Marker | None
+    """Empty file created right after the last file."""
     device_when_written: DeviceWrites | None
+    """Writes sent to the device by `written_s`; None if its counters are unknown."""
     device_writes: DeviceWrites | None
+    """Writes sent to the device by the end; None if its counters are unknown."""
     block_size: Size
+    """Mean size of the device's writes; if unknown, the largest write that counts as one I/O."""
     method: str
+    """"python" or "dd"."""
     tool_version: str
+    """Version of the tool."""
     command: str
+    """The command that ran on the host."""
     host: str
+    """Label of the host."""
     target: str
+    """Label of the target."""
     started_at: str
+    """Start of the run in UTC, ISO 8601."""
     folder: str | None = None
+    """Folder of the files with keep=True; None if they were removed."""
     envelope: Envelope | None = None
+    """The ceilings that applied; None if unknown."""
     counters: ThrottleDelta | None = None
+    """Time above each limit during the run, by the throttle counters; None if they could not be read."""
     generator: GeneratorLoad | None = None
+    """CPU load of the creating processes over `elapsed_s`; None if unknown."""
     machine_delay: MachineDelay | None = None
+    """Time of the device's I/Os that an embedded region modelled, and the delay that its machine added; None on
+    AWS.
+    """
     cost: Cost | Any = None
+    """Cost of the test's hardware while the files were created; None without prices."""
     conditions: tuple[str, ...] = ()
+    """What a reader must know of this run: its pace, caps, deviations."""
     asked: dict[str, Any] = field(default_factory=dict)
+    """The workload's own parameters."""
     raw: dict[str, bytes] = field(default_factory=dict)
+    """The tool's own output files, by name."""
     on_verdict: Callable[[Verdict], None] | None = field(default=None, compare=False)
+    """Called with every verdict."""
     on_comparison: Callable[..., None] | None = field(default=None, compare=False)
+    """Called for every verdict that compares runs, as `Judged` says."""
 
     @property
     def complete(self) -> bool:

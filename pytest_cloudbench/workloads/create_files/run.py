@@ -229,4 +229,6 @@ def _longest_s(target: Target, job: FilesJob) -> float:
     return job.data.bytes / max(slowest, 1.0) + job.count / _SLOWEST_FILES + _SPARE_S
 
 
-CREATE_FILES = Workload("create_files", parse=FilesJob.of, run=run_create_files, plots=creation_plots)
+CREATE_FILES = Workload(
+    "create_files", parse=FilesJob.of, run=run_create_files, plots=creation_plots, writes=None
+)

@@ -26,10 +26,25 @@ HISTOGRAM_COARSENESS = 2
 
 _MOST_HISTOGRAMS = 4000
 """Histograms that fio may hold until it ends. Each takes 14.5 KiB of the host's memory, however coarse the log."""
+_IO_RECORD = Size(2 << 10)
+"""fio's record of an I/O in flight, with the kernel's: struct io_u of fio 3.33 has 1 KiB on x86-64."""
+_PROCESS = Size(1 << 20)
+"""What a job's process takes: 300 jobs of depth 1 of fio 3.33 took 314 MB of a host's available memory."""
 _READS = frozenset({"read", "randread", "rw", "randrw"})
 _WRITES = frozenset({"write", "randwrite", "rw", "randrw"})
 _SAME_PATTERN = {"readwrite": "rw"}
 _RATE_PROCESSES = ("linear", "poisson")
+
+
+_OTHER_NAMES = {
+    "block_size": "bs",
+    "depth": "iodepth",
+    "duration": "runtime",
+    "jobs": "numjobs",
+    "queue_depth": "iodepth",
+    "time": "runtime",
+}
+"""Option names that users may try first, and that fio lacks; others are checked on the host."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,8 @@ class FioJob:
     per job and per direction; `to_argv` divides the totals.)
     rate_process: "linear" or "poisson". fsync: the number of writes between two fsync.
     sample_s: the length of one sample of the series, in seconds.
+    overwrite: True destroys what a raw device carries, which is refused otherwise. In a directory it is fio's option:
+    files are laid out before they are written.
     options: any further fio options, checked against the fio on the host before the job starts.
 
     `FioJob.of(...)` parses user input (bs="4k", rate="100m", further options as keywords).
@@ -66,6 +83,7 @@ class FioJob:
     fsync: int | None = None
     sample_s: float = 1.0
     name: str = "cloudbench"
+    overwrite: bool | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     @classmethod
@@ -86,6 +104,8 @@ class FioJob:
         known = {each.name for each in dataclasses.fields(cls)} - {"options"}
         fields = {key: value for key, value in fields_and_options.items() if key in known}
         options = {key: value for key, value in fields_and_options.items() if key not in known}
+        for key in options.keys() & _OTHER_NAMES.keys():
+            raise BadFioJob(f"fio has no option {key}=: did you mean {_OTHER_NAMES[key]}=?")
         return cls(
             rw=_SAME_PATTERN.get(rw, rw),
             bs=_size("bs", bs),
@@ -101,8 +121,15 @@ class FioJob:
         self._check_shape()
         if not self.name or not all(char.isalnum() or char in "-_." for char in self.name):
             raise BadFioJob(f"name={self.name!r}: letters, digits, '-', '_' and '.' only")
-        if not self.ioengine:
-            raise BadFioJob("ioengine is empty")
+        engine = self.ioengine
+        if not engine or not engine.isprintable() or " " in engine:
+            raise BadFioJob(f"ioengine={engine!r} is not the name of an engine")
+        if engine == "exec" or engine.startswith("external"):
+            raise BadFioJob(
+                f"ioengine={engine!r} runs a program of its own in place of I/O, which bypasses the target's protection"
+            )
+        if self.overwrite not in (None, True, False):
+            raise BadFioJob(f"overwrite={self.overwrite!r}: use True or False")
         check_passed_through(self.options)
         self.sections(devices=1)
 
@@ -164,6 +191,11 @@ class FioJob:
         """Return how many I/Os the job keeps in flight on that many devices together."""
         depth = 1 if self.ioengine in SYNCHRONOUS else self.iodepth
         return depth * self.numjobs * devices
+
+    def memory(self, devices: int = 1) -> Size:
+        """Return about how much of the host's memory fio needs: its buffers, its records of I/Os, its processes."""
+        in_flight = self.iodepth * self.numjobs * devices
+        return in_flight * (self.bs + _IO_RECORD) + self.numjobs * devices * _PROCESS
 
     def histogram_samples(self, devices: int = 1) -> int:
         """Return how many samples of the series share one histogram of latencies.
@@ -234,6 +266,7 @@ class FioJob:
             "fsync": self.fsync,
             "sample_s": self.sample_s,
             "options": {key: option_text(key, value) for key, value in self.options.items()},
+            **({"overwrite": True} if self.overwrite else {}),
         }
 
     def _global_options(self, kind: str, paths: Sequence[str]) -> dict[str, str]:
@@ -251,6 +284,8 @@ class FioJob:
         further = {name: getattr(self, name) for name in ("size", "rwmixread", "rate_process", "fsync")}
         given = {name: value for name, value in further.items() if value is not None} | dict(self.options)
         chosen.update((name, option_text(name, value)) for name, value in given.items())
+        if self.overwrite is not None and kind != "block":
+            chosen["overwrite"] = option_text("overwrite", self.overwrite)
         devices = len(paths) if kind == "block" else 1
         if kind == "directory":
             chosen["directory"] = escaped_path(paths[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, StorageLost
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.measurement import Direction, Latency
 
+LOST_STORAGE = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM)
+"""What the kernel answers to I/O on a device that failed or is gone."""
 PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 """The percentiles of a `Latency`, by name."""
 
@@ -51,6 +54,11 @@ class FioResult:
     def throughput_mib(self) -> float:
         """Reads and writes together, in MiB/s."""
         return sum(each.throughput_mib for each in (self.read, self.write) if each is not None)
+
+
+_DISAGREES = 0.05
+"""Rates that differ by more from what was counted are wrong; a real run's agree to 1 %."""
+_LONG_ENOUGH_S = 0.1
 
 
 def parse_output(output: bytes | None, *, exit_code: int = 0, stderr: str = "") -> FioResult:
@@ -90,8 +98,14 @@ def _parsed(
         for job in jobs:
             host = str(job.get("hostname", ""))
             by_host.setdefault(host, []).append(job)
-            if number := int(_number(job, "error")):
+            # A job that goes on after errors has them in total_err; what it measured then is no figure either.
+            number = int(amount(job, "error")) or (
+                amount(job, "total_err") > 0 and int(amount(job, "first_error"))
+            )
+            if number:
                 where = f" on {host}" if host else ""
+                if number in LOST_STORAGE:
+                    raise StorageLost(lost_at(_ran_s(job), f"{os.strerror(number)} (errno {number})", where))
                 raise FioRefused(
                     f"fio's job {job.get('jobname', '?')!r}{where} failed with {os.strerror(number)} "
                     f"(errno {number}): {fio_words(said)}"
@@ -106,6 +120,17 @@ def _parsed(
         raise FioOutputError(f"fio's JSON has an invalid value: {error}") from None
 
 
+def lost_at(second: float, why: str, where: str = "") -> str:
+    """Return the sentence about storage that was lost ``second`` seconds after the load began."""
+    return (
+        f"the volume was lost at second {second:.0f}{where}: fio's I/O failed with {why}; there is no figure"
+    )
+
+
+def _ran_s(job: Mapping[str, Any]) -> float:
+    return max(amount(job.get(way), "runtime") for way in ("read", "write")) / 1000.0
+
+
 def _result(document: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], *, said: str) -> FioResult:
     read, read_stats = _direction(jobs, "read")
     write, write_stats = _direction(jobs, "write")
@@ -116,8 +141,8 @@ def _result(document: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], *, s
         read=read,
         write=write,
         latency=_latency([*read_stats, *write_stats]),
-        runtime_s=max(_number(job.get(way), "runtime") for job in jobs for way in ("read", "write")) / 1000.0,
-        cpu_percent=sum(_number(job, name) for job in jobs for name in ("usr_cpu", "sys_cpu")) / len(jobs),
+        runtime_s=max(amount(job.get(way), "runtime") for job in jobs for way in ("read", "write")) / 1000.0,
+        cpu_percent=sum(amount(job, name) for job in jobs for name in ("usr_cpu", "sys_cpu")) / len(jobs),
         submission_share=_submission_share(jobs),
     )
 
@@ -132,7 +157,7 @@ def _split(text: str, *, exit_code: int, stderr: str) -> tuple[str, dict[str, An
     notes = text[: found.start()]
     try:
         document, _ = json.JSONDecoder().raw_decode(text, found.start())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if exit_code != 0:
             said = fio_words(f"{notes}\n{stderr}")
             raise FioRefused(f"fio ended with exit code {exit_code}: {said}") from None
@@ -146,47 +171,72 @@ def _direction(
     jobs: Sequence[Mapping[str, Any]], way: str
 ) -> tuple[Direction | None, list[Mapping[str, Any]]]:
     """Return a direction summed over jobs, and its latency statistics; None if it had no I/O."""
-    parts = [
-        part for job in jobs if isinstance(part := job.get(way), dict) and _number(part, "total_ios") > 0
-    ]
+    parts = [part for job in jobs if isinstance(part := job.get(way), dict) and amount(part, "total_ios") > 0]
     if not parts:
         return None, []
+    for part in parts:
+        _check_agreement(part)
     stats = [_latency_stats(part) for part in parts]
     bytes_per_s = sum(_bytes_per_second(part) for part in parts)
     direction = Direction(
-        iops=sum(_number(part, "iops") for part in parts),
+        iops=sum(amount(part, "iops") for part in parts),
         throughput_mib=bytes_per_s / _MIB,
-        ios=sum(int(_number(part, "total_ios")) for part in parts),
-        bytes=sum(int(_number(part, "io_bytes")) for part in parts),
+        ios=sum(int(amount(part, "total_ios")) for part in parts),
+        bytes=sum(int(amount(part, "io_bytes")) for part in parts),
         latency=_latency(stats),
     )
     return direction, stats
 
 
+def _check_agreement(part: Mapping[str, Any]) -> None:
+    """Raise ValueError if the rates of a job contradict its I/Os, bytes and time, or its latencies each other.
+
+    fio divides by the milliseconds of the run. What it has once (a single percentile, CPU) cannot be checked.
+    """
+    runtime_s = amount(part, "runtime") / 1000.0
+    for rate, total in (("iops", "total_ios"), ("bw_bytes", "io_bytes")):
+        if rate not in part or total not in part or runtime_s < _LONG_ENOUGH_S:
+            continue
+        counted, expected = amount(part, total), amount(part, rate) * runtime_s
+        if abs(counted - expected) > _DISAGREES * max(counted, expected) + 2 * amount(part, rate) / 1000.0:
+            raise ValueError(f"{rate} is {part[rate]!r}, but {total} is {part[total]!r} in {runtime_s:g} s")
+    stats = _latency_stats(part)
+    if stats and not amount(stats, "min") <= amount(stats, "mean") * 1.001 <= amount(stats, "max") * 1.002:
+        raise ValueError(
+            f"the mean latency {stats.get('mean')!r} is not between {stats.get('min')!r} and {stats.get('max')!r} ns"
+        )
+    for each in (stats, part.get("clat_ns")):
+        percentiles = each.get("percentile") if isinstance(each, dict) else None
+        if isinstance(percentiles, dict):
+            values = [amount(percentiles, key) for key in sorted(percentiles, key=float)]
+            if values != sorted(values):
+                raise ValueError("its percentiles of the latency do not ascend")
+
+
 def _bytes_per_second(part: Mapping[str, Any]) -> float:
     """Return bw_bytes, which is in B/s. Versions of fio without it have only "bw", in KiB/s."""
-    return _number(part, "bw_bytes") if "bw_bytes" in part else _number(part, "bw") * 1024.0
+    return amount(part, "bw_bytes") if "bw_bytes" in part else amount(part, "bw") * 1024.0
 
 
 def _latency_stats(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the total latency, with submission, or the completion latency if fio timed only that."""
     for key in ("lat_ns", "clat_ns"):
         stats = part.get(key)
-        if isinstance(stats, dict) and _number(stats, "N") > 0:
+        if isinstance(stats, dict) and amount(stats, "N") > 0:
             return stats
     return {}
 
 
 def _latency(stats: Sequence[Mapping[str, Any]]) -> Latency | None:
-    counted = [(each, _number(each, "N")) for each in stats if _number(each, "N") > 0]
+    counted = [(each, amount(each, "N")) for each in stats if amount(each, "N") > 0]
     total = sum(count for _, count in counted)
     if not total:
         return None
     percentile_ns = _percentiles_ns([each for each, _ in counted])
     return Latency(
-        mean_s=sum(_number(each, "mean") * count for each, count in counted) / total * _NS,
-        min_s=min(_number(each, "min") for each, _ in counted) * _NS,
-        max_s=max(_number(each, "max") for each, _ in counted) * _NS,
+        mean_s=sum(amount(each, "mean") * count for each, count in counted) / total * _NS,
+        min_s=min(amount(each, "min") for each, _ in counted) * _NS,
+        max_s=max(amount(each, "max") for each, _ in counted) * _NS,
         **{f"{name}_s": _seconds(percentile_ns, percent) for name, percent in PERCENTS.items()},
     )
 
@@ -194,7 +244,7 @@ def _latency(stats: Sequence[Mapping[str, Any]]) -> Latency | None:
 def _submission_share(jobs: Sequence[Mapping[str, Any]]) -> float:
     submitted, whole = (
         sum(
-            _number(stats := (job.get(way) or {}).get(key), "mean") * _number(stats, "N")
+            amount(stats := (job.get(way) or {}).get(key), "mean") * amount(stats, "N")
             for job in jobs
             for way in ("read", "write")
         )
@@ -207,13 +257,13 @@ def _percentiles_ns(stats: Sequence[Mapping[str, Any]]) -> dict[float, float]:
     """Return fio's own percentiles if there is one set of them, else those of the merged histograms."""
     if len(stats) == 1:
         percentiles = stats[0].get("percentile") or {}
-        return {float(key): _number(percentiles, key) for key in percentiles}
+        return {float(key): amount(percentiles, key) for key in percentiles}
     merged: Counter[int] = Counter()
     for each in stats:
         bins = each.get("bins")
         if not bins:
             return {}
-        merged.update({int(value_ns): int(_number(bins, value_ns)) for value_ns in bins})
+        merged.update({int(value_ns): int(amount(bins, value_ns)) for value_ns in bins})
     return {percent: percentile_of_bins(merged, percent) for percent in PERCENTS.values()}
 
 
@@ -231,7 +281,7 @@ def _seconds(percentile_ns: Mapping[float, float], percent: float) -> float | No
     return None
 
 
-def _number(values: Any, key: str) -> float:
+def amount(values: Any, key: str) -> float:
     """Return an amount from fio's JSON; 0 if it is missing. Raises ValueError for what is no amount."""
     value = values.get(key) if isinstance(values, dict) else None
     if value is None:

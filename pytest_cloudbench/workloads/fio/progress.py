@@ -79,9 +79,13 @@ def parse_progress(line: str) -> Progress | None:
     return Progress(min(100.0, float(percent.group(1))), iops, bytes_s / _MIB, _eta_s(line))
 
 
+_DIGITS = 6
+"""More digits of a time are no time."""
+
+
 def _eta_s(line: str) -> float | None:
     match = _ETA.search(line)
-    if match is None:
+    if match is None or any(len(part or "") > _DIGITS for part in match.groups()):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

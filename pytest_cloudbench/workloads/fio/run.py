@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import shlex
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pytest_cloudbench.hosts.host import Job
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
-from pytest_cloudbench.workloads.fio.errors import FioTimedOut
+from pytest_cloudbench.workloads.fio.errors import FioKilled, FioTimedOut
 from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_percentiles
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
@@ -30,6 +31,7 @@ from pytest_cloudbench.workloads.fio.space import (
     make_room,
 )
 from pytest_cloudbench.workloads.measurement import Measurement
+from pytest_cloudbench.workloads.one_load import alone_on, check_started
 from pytest_cloudbench.workloads.pace import (
     BURST_S,
     QUICK_DATA,
@@ -60,6 +62,8 @@ SPARE_S = 120.0
 _LAYOUT_SEEN_S = 2.0
 _FIRST_LINE_S = 3.0
 _SHORT_RUN = 0.95
+_SHELL_SIGNALS = 128
+"""A shell adds this to the signal that ended a command (sh(1))."""
 LARGEST_KEPT = 5_000_000
 """Larger histograms are not kept with the measurement, in bytes; their percentiles are in the series."""
 
@@ -75,9 +79,9 @@ def run_fio(
 
     on_progress: called about once a second.
 
-    Raises, before anything is started: BadFioJob, UnknownFioOption, TargetError, FioRefused (a value that fio refuses),
-    and the errors of target.prove_writable(). Afterwards: FioRefused, FioOutputError, FioTimedOut, and the host's
-    errors if the host is lost or the job vanishes. Ctrl-C ends fio on the host.
+    Raises, before anything is started: BadFioJob, UnknownFioOption, TargetError, LoadRunning, WouldDestroy, FioRefused
+    (a value that fio refuses), and the errors of target.prove_writable(). Afterwards: FioRefused, FioOutputError,
+    FioTimedOut, and the host's errors if the host is lost or the job vanishes. Ctrl-C ends fio on the host.
     """
     check_is_target(target)
     if is_fleet(target):
@@ -87,13 +91,15 @@ def run_fio(
     ready = prepare(target, job, pace)
     run = _Run(target, ready.job, on_progress)
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    running = target.host.start_job(ready.argv, sudo=ready.as_root, name="fio")
+    running = target.host.start_job(alone_on(target, ready.argv), sudo=ready.as_root, name="fio")
     with cleaned_up(running):
         import msgspec.json  # noqa: F401  # fio's output needs it; while fio starts, it delays nothing
 
         exit_code = run.watch(running)
+        check_started(exit_code, target)
         if exit_code != 0:
             running.kill()  # the workers of a killed fio continue without it
+        check_not_killed(exit_code, running)
         counters = run.counters_gained()
         # Again, the first asks the host, the second the provider.
         files, envelope = side_by_side(
@@ -109,6 +115,12 @@ def run_fio(
     return measurement_of(
         ready, result, files=files, counters=counters, started_at=started_at, envelope=envelope
     )
+
+
+def check_not_killed(exit_code: int, running: Job) -> None:
+    """Raise FioKilled with the cause if SIGKILL ended fio; nothing of ours sends that to a fio that answers."""
+    if exit_code == _SHELL_SIGNALS + signal.SIGKILL:
+        raise FioKilled(f"fio on {running.host_label} gave no result: {running.why_ended()}")
 
 
 @dataclass(frozen=True)
@@ -315,4 +327,4 @@ def _short_size(size: Size) -> str:
     return str(size.bytes)
 
 
-FIO = Workload("fio", parse=FioJob.of, run=run_fio, describe=lambda job: f"{job.rw} {job.bs}")
+FIO = Workload("fio", parse=FioJob.of, run=run_fio, describe=lambda job: f"{job.rw} {job.bs}", writes=None)

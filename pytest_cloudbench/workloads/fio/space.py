@@ -11,7 +11,7 @@ from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.space import fits
-from pytest_cloudbench.workloads.target import Target
+from pytest_cloudbench.workloads.target import Target, prove_writable
 
 _LOOK = """\
 for each; do
@@ -21,6 +21,7 @@ for each; do
     else echo missing
     fi
 done
+sed -n 's/^MemAvailable: *\\([0-9]*\\) kB$/\\1/p' /proc/meminfo
 """
 
 _SPACE = """\
@@ -45,6 +46,8 @@ sync -f .
 """
 
 _KINDS = {"block": "block device", "directory": "directory", "file": "regular file"}
+_MOST_MEMORY = 0.8
+"""The share of the available memory that a load may need: beyond it the host's kernel kills processes."""
 _KEPT_FREE = 0.02
 """Share of the free space that file systems need for themselves."""
 _SLOWEST = 20 * 1024 * 1024
@@ -69,8 +72,8 @@ def as_on_device(target: Target, job: FioJob) -> tuple[FioJob, tuple[str, ...]]:
     data = target.data_of_device
     if data is None:
         return job, ()
-    if job.writes:
-        job = dataclasses.replace(job, options={"overwrite": True, **job.options})
+    if job.writes and job.overwrite is None:
+        job = dataclasses.replace(job, overwrite=True)
     if job.size is not None:
         return job, ()
     blocks = max(1, data.bytes // job.numjobs // job.bs.bytes)
@@ -99,11 +102,13 @@ def check_target(target: Target, job: FioJob) -> Size:
     # A job that only reads still lays out its files in a directory. It reads a device only if nothing else uses it:
     # other I/O would be measured with it.
     if target.kind != "block" or job.writes:
-        target.prove_writable()
+        prove_writable(target, overwrite=bool(job.overwrite))
     else:
         target.prove_readable()
     expected = _KINDS[target.kind]
     listed = host.run(["sh", "-c", _LOOK, "sh", *target.paths], idempotent=True).stdout.splitlines()
+    if len(listed) > len(target.paths):
+        _check_memory(target, job, Size(int(listed.pop()) * 1024))
     for path, found in zip(target.paths, listed, strict=True):
         if found == "missing":
             raise TargetError(f"{path} does not exist on {host.label}: a {expected} is needed")
@@ -112,6 +117,17 @@ def check_target(target: Target, job: FioJob) -> Size:
     if target.kind == "directory" and job.size is not None:
         return _check_file_system(host, target.path, job, job.size)
     return Size(0)
+
+
+def _check_memory(target: Target, job: FioJob, available: Size) -> None:
+    """Raise BadFioJob if the job's I/Os in flight need more than most of the memory that the host has available."""
+    devices = len(target.paths) if target.kind == "block" else 1
+    needed = job.memory(devices)
+    if needed.bytes > available.bytes * _MOST_MEMORY:
+        raise BadFioJob(
+            f"iodepth={job.iodepth} x numjobs={job.numjobs} of bs={job.bs} on {devices} devices need about {needed} of "
+            f"memory on {target.host.label}, which has {available} available: lower iodepth=, numjobs= or bs="
+        )
 
 
 def _check_file_system(host: Host, directory: str, job: FioJob, size: Size) -> Size:

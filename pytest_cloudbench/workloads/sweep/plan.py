@@ -131,7 +131,10 @@ class StepTimes:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """A checked sweep. ``threads`` I/Os are kept in flight on each device; steps are per cent of the maximum."""
+    """A checked sweep. ``threads`` I/Os are kept in flight on each device; steps are per cent of the maximum.
+
+    ``overwrite``: a mix that writes may destroy what the devices carry.
+    """
 
     mix: Mix
     threads: int
@@ -140,6 +143,7 @@ class SweepPlan:
     step: StepTimes
     working_set: WorkingSet
     latency_limit_s: float | None = None
+    overwrite: bool = False
 
     @classmethod
     def of(
@@ -153,6 +157,7 @@ class SweepPlan:
         ramp_time: int = 5,
         latency_limit: str | None = None,
         working_set: object = DEFAULT_WORKING_SET,
+        overwrite: bool = False,
     ) -> SweepPlan:
         """Build a plan from the options of the ``sweep`` fixture. Times in seconds; ``latency_limit`` is text ("20ms").
 
@@ -174,6 +179,7 @@ class SweepPlan:
             StepTimes(ramp_time, step_time, min(10, step_time)),
             WorkingSet.of(working_set),
             limit_s,
+            overwrite,
         )
 
     def paced(self, pace: Pace) -> tuple[SweepPlan, tuple[str, ...]]:

@@ -6,6 +6,7 @@ A run collects fio's totals, ends fio when it is steady, and waits for its end.
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,10 +19,13 @@ from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut, StorageLost
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_words
+from pytest_cloudbench.workloads.fio.output import LOST_STORAGE, lost_at
+from pytest_cloudbench.workloads.fio.run import check_not_killed
 from pytest_cloudbench.workloads.measurement import Measurement
+from pytest_cloudbench.workloads.one_load import alone_on, check_started
 from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.sweep.command import (
     Layout,
@@ -84,17 +88,23 @@ class Watch:
         self._totals: list[Totals] = []
         self._document = ""
 
-    def until_end(self, running: Job) -> Watched:
-        """Wait for the run's end. After an error nothing is left running.
+    def until_end(self, running: Job, target: Target) -> Watched:
+        """Wait for the end of the run on `target`. After an error nothing is left running.
 
         Raises FioRefused with fio's message, FioOutputError, FioTimedOut, and the host's errors.
         """
         with cleaned_up(running):
             exit_code, ended = self._wait(running)
+            check_started(exit_code, target)
             notes = list(self._reader.notes)
             if exit_code != 0 or not self._document:
                 running.kill()  # the workers of a killed fio keep running
                 notes += running.fetch(["stderr"]).get("stderr", b"").decode("utf-8", "replace").splitlines()
+            check_not_killed(exit_code, running)
+        if lost := next(
+            (os.strerror(each) for each in LOST_STORAGE if os.strerror(each) in "".join(notes)), ""
+        ):
+            raise StorageLost(lost_at(self._totals[-1].seconds if self._totals else 0, lost))
         if exit_code != 0:
             raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(chr(10).join(notes))}")
         if not self._totals or not self._totals[-1].both.ios:
@@ -209,10 +219,12 @@ class Runs:
         argv = (self.fio.path, *step_options(self.mix, shape, self.paths, load.times, arrivals))
         before = self.known.counters or self.target.counters()
         started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        running = self.target.host.start_job(punctual(argv), sudo=self.target.kind == "block", name="sweep")
+        running = self.target.host.start_job(
+            alone_on(self.target, punctual(argv)), sudo=self.target.kind == "block", name="sweep"
+        )
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
         with explained_shortage(self.target):
-            watched = Watch(load.times, on_second, one_size).until_end(running)
+            watched = Watch(load.times, on_second, one_size).until_end(running, self.target)
         # The devices are idle between runs, so the counters after one run are those before the next.
         self.known.counters = self.target.counters() if before is not None else None
         counters = counters_gained(before, self.known.counters).within(load.times.length_s)

@@ -18,7 +18,7 @@ from typing import Any
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
-from pytest_cloudbench.workloads.fio.output import PERCENTS, percentile_of_bins
+from pytest_cloudbench.workloads.fio.output import PERCENTS, amount, percentile_of_bins
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Series
 
 _NS = 1e-9
@@ -44,15 +44,17 @@ class Way:
         The byte count is derived from the latency count: while the load runs, fio reads them at different moments.
         """
         stats = part.get("lat_ns") or {}
-        timed = int(stats.get("N") or 0)
+        timed = int(amount(stats, "N"))
         if not timed:
             return cls()
-        total, moved = int(part.get("total_ios") or 0), float(part.get("io_bytes") or 0)
+        total, moved = int(amount(part, "total_ios")), amount(part, "io_bytes")
         return cls(
             ios=timed,
             bytes=float(timed * (block_bytes or (moved / total if total else 0.0))),
-            sum_ns=float(stats["mean"]) * timed,
-            bins=Counter({int(value): int(count) for value, count in (stats.get("bins") or {}).items()}),
+            sum_ns=amount(stats, "mean") * timed,
+            bins=Counter(
+                {int(value): int(amount(stats["bins"], value)) for value in stats.get("bins") or {}}
+            ),
         )
 
     def __add__(self, other: Way) -> Way:
@@ -129,22 +131,20 @@ class Totals:
         jobs = document.get("jobs")
         if not isinstance(jobs, list) or not jobs:
             raise FioOutputError("fio's JSON lists no job")
-        for job in jobs:
-            if number := int(job.get("error") or 0):
-                raise FioRefused(f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)}")
         try:
+            for job in jobs:
+                if number := int(amount(job, "error")):
+                    raise FioRefused(
+                        f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)}"
+                    )
             return cls(
-                seconds=max(float(job[way].get("runtime") or 0) for job in jobs for way in ("read", "write"))
-                / 1000,
+                seconds=max(amount(job[way], "runtime") for job in jobs for way in ("read", "write")) / 1000,
                 read=sum((Way.of(job["read"], block_bytes) for job in jobs), Way()),
                 write=sum((Way.of(job["write"], block_bytes) for job in jobs), Way()),
-                cpu_percent=sum(
-                    float(job.get("usr_cpu") or 0) + float(job.get("sys_cpu") or 0) for job in jobs
-                )
-                / len(jobs),
+                cpu_percent=sum(amount(job, "usr_cpu") + amount(job, "sys_cpu") for job in jobs) / len(jobs),
                 version=str(document.get("fio version", "fio of unknown version")),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise FioOutputError(f"fio's JSON holds an invalid value: {error!r}") from None
 
     @property
@@ -199,8 +199,10 @@ class StatusReader:
 def _decoded(document: str) -> dict[str, Any]:
     try:
         decoded: dict[str, Any] = json.loads(document)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FioOutputError(f"fio's JSON is damaged: {error}") from None
+    if not isinstance(decoded, dict):
+        raise FioOutputError("fio's JSON is not an object")
     return decoded
 
 

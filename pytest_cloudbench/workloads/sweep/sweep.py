@@ -109,7 +109,12 @@ def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tupl
             f"a sweep runs on devices or one prefilled file, not on the directory {target.label}: use the volume "
             "itself, or the result of prefilled('20g')"
         )
-    check_target(target, FioJob(rw=plan.mix.pattern, bs=plan.mix.largest_block, iodepth=plan.threads))
+    check_target(
+        target,
+        FioJob(
+            rw=plan.mix.pattern, bs=plan.mix.largest_block, iodepth=plan.threads, overwrite=plan.overwrite
+        ),
+    )
     fio = fio_of(target.host)
     result = target.host.run(
         ["sh", "-c", _FACTS_SCRIPT, "sh", *target.paths], sudo=target.kind == "block", idempotent=True
@@ -182,5 +187,10 @@ class _Clock:
 
 
 SWEEP = Workload(
-    "sweep", parse=SweepPlan.of, run=run_sweep, describe=lambda plan: plan.mix.name, plots=curve_plots
+    "sweep",
+    parse=SweepPlan.of,
+    run=run_sweep,
+    describe=lambda plan: plan.mix.name,
+    plots=curve_plots,
+    writes=None,
 )

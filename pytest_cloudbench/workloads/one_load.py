@@ -1,0 +1,88 @@
+"""One load on a device at a time: two at once would measure each other. A test that means it says concurrent=True.
+
+Within this process it is a table of all loads, also of those in directories. Between processes it is the kernel's lock
+on a raw device (flock(2)), which fio holds from its start to its end, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_cloudbench.errors import RequestError
+from pytest_cloudbench.workloads.errors import TargetError
+from pytest_cloudbench.workloads.target import Target
+
+BUSY = 97
+"""The exit code of a load that found another one on its device. No tool here has it."""
+_WAIT_S = 5.0
+
+_guard = threading.Lock()
+_loads: dict[str, list[bool]] = {}
+"""The loads on each device of each host now: True for one that may have others beside it."""
+
+
+class LoadRunning(TargetError, RequestError):
+    """Another load uses the target at this moment. Nothing was started."""
+
+
+@contextlib.contextmanager
+def one_load(target: Any, *, concurrent: bool = False) -> Iterator[None]:
+    """Hold the devices of storage for the block; other targets have none.
+
+    Raises LoadRunning if another load of this process uses one of them, unless both are ``concurrent``.
+    """
+    devices = _devices(target)
+    with _guard:
+        for device in devices:
+            if (others := _loads.get(device)) and not (concurrent and all(others)):
+                raise LoadRunning(_sentence(device))
+        for device in devices:
+            _loads.setdefault(device, []).append(concurrent)
+    try:
+        yield
+    finally:
+        with _guard:
+            for device in devices:
+                _loads[device].remove(concurrent)
+                if not _loads[device]:
+                    del _loads[device]
+
+
+def alone_on(target: Target, argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that runs `argv` and holds the lock of each raw device, or ends with `BUSY` after a moment.
+
+    A moment, because udev holds a shared lock of a disk while it looks at it, after each process that wrote to it
+    (https://systemd.io/BLOCK_DEVICE_LOCKING, read 2026-11).
+    """
+    if target.kind != "block":
+        return tuple(argv)
+    shared = all(all(_loads.get(device, [False])) for device in _devices(target))
+    how = "--shared" if shared else "--exclusive"
+    lock = ["flock", "--no-fork", "--timeout", str(_WAIT_S), "--conflict-exit-code", str(BUSY), how]
+    return (*(word for path in target.paths for word in (*lock, path)), *argv)
+
+
+def check_started(exit_code: int | None, target: Target) -> None:
+    """Raise LoadRunning if a command of `alone_on` has ended because another process holds a device."""
+    if exit_code == BUSY and target.kind == "block":
+        raise LoadRunning(_sentence(f"{', '.join(target.paths)} on {target.host.label}"))
+
+
+def _devices(target: Any) -> list[str]:
+    """Return the names of a target's devices; the paths of one from outside this package."""
+    found = []
+    for part in getattr(target, "parts", (target,)):
+        if getattr(part, "kind", None) in ("block", "directory", "file"):
+            names: Sequence[str] = getattr(part, "device_names", None) or getattr(part, "paths", None) or ()
+            found += [f"{name} on {getattr(part.host, 'label', 'its host')}" for name in names]
+    return list(dict.fromkeys(found))
+
+
+def _sentence(device: str) -> str:
+    return (
+        f"another load uses {device} now, and two at once would measure each other: run one after the other, or say "
+        "concurrent=True in both calls"
+    )
