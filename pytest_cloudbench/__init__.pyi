@@ -76,6 +76,7 @@ from pytest_cloudbench.resources.stripes import Stripe as Stripe
 from pytest_cloudbench.resources.volumes import Volume as Volume
 from pytest_cloudbench.resources.volumes import VolumeGroup as VolumeGroup
 from pytest_cloudbench.session.gate import BaselineRuns as BaselineRuns
+from pytest_cloudbench.verdicts.all_of import cloudbench_all_of as cloudbench_all_of
 from pytest_cloudbench.verdicts.attribution import why_below as why_below
 from pytest_cloudbench.verdicts.bottleneck import Bottleneck as Bottleneck
 from pytest_cloudbench.verdicts.bottleneck import Suspect as Suspect
@@ -105,6 +106,7 @@ from pytest_cloudbench.workloads.measurement import Measurement as Measurement
 from pytest_cloudbench.workloads.measurement import Series as Series
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement as NetworkMeasurement
 from pytest_cloudbench.workloads.network_measurement import NetworkSeries as NetworkSeries
+from pytest_cloudbench.workloads.network_measurement import RoundTrips as RoundTrips
 from pytest_cloudbench.workloads.network_measurement import StreamResult as StreamResult
 from pytest_cloudbench.workloads.pace import Pace as Pace
 from pytest_cloudbench.workloads.sweep.curve import Curve as Curve

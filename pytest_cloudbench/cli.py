@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 import subprocess
 import sys
@@ -26,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     rooms = {
         "verify": _verify,
+        "evidence": _evidence,
         "report": _report,
         "history": _history,
         "compare": _compare,
@@ -43,7 +45,12 @@ def _twin(options: argparse.Namespace) -> int:
     try:
         if options.action == "up":
             return _up(options)
+        if options.action == "env":
+            _print_environment(launcher.kept_region_of_slot(options.slot))
+            return 0
         asked = [str(slot) for slot in getattr(options, "slots", ())]
+        if options.action == "down" and not asked:
+            asked = _slot_of_this_environment()
         asked += ["--json"] if getattr(options, "json", False) else []
         # The other actions only look. They must work without root too: the doctor reports that it is missing.
         command = launcher.twin_command(options.action, *asked, needs_root=options.action == "down")
@@ -73,25 +80,55 @@ def _parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 intact, 1 altered, 2 intact but of a run that did not end, 3 no evidence found",
     )
     verify.add_argument("folder", metavar="DIR", type=Path, help="the evidence folder of one run")
-    verify.add_argument(
-        "--signer",
-        metavar="FILE",
+    _add_expected(verify)
+    evidence = _command(rooms, "evidence", "keep the newest runs of a folder of evidence")
+    prune = _command(
+        evidence.add_subparsers(dest="action", required=True, metavar="ACTION"),
+        "prune",
+        "remove the oldest runs",
+        description="Removes folders that a run wrote, and no others: no run that goes on, no links, nothing that has "
+        "other files in it.",
+        epilog="exit codes: 0 done, 3 the folder cannot be pruned",
+    )
+    prune.add_argument(
+        "folder",
+        metavar="DIR",
+        nargs="?",
         type=Path,
-        help="check that this key signed it: a public key, or a file of allowed signers as for ssh-keygen",
+        default=Path("cloudbench-evidence"),
+        help="the folder of runs (default: cloudbench-evidence)",
     )
-    verify.add_argument(
-        "--manifest", metavar="SHA256", help="check the manifest's sum, which the run printed at its end"
+    prune.add_argument(
+        "--keep", metavar="N", type=int, required=True, help="how many of the newest runs stay"
     )
+    prune.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     report = _command(
         rooms,
         "report",
-        "make an HTML report of Allure results, with the installed Allure 3 or 2",
-        epilog="exit codes: 0 made, 3 no results, no Allure, or Allure failed",
+        "make an HTML report of Allure results, with the installed Allure 3 or 2, or an audit page of evidence",
+        epilog="exit codes: 0 made, 3 no results, no Allure, or Allure failed; with --audit as for verify: 0 intact, "
+        "1 altered, 2 of a run that did not end, 3 no evidence; but for 3, the page is made",
     )
-    report.add_argument("folder", metavar="DIR", type=Path, help="the folder that --alluredir named")
     report.add_argument(
-        "--output", metavar="DIR", type=Path, help="folder for the report (default: allure-report beside DIR)"
+        "folder",
+        metavar="DIR",
+        type=Path,
+        help="the folder that --alluredir named; with --audit the evidence folder of one run",
     )
+    report.add_argument(
+        "--output",
+        metavar="PATH",
+        type=Path,
+        help="folder for the report (default: allure-report beside DIR); with --audit the file (default: "
+        "DIR-audit.html beside DIR)",
+    )
+    report.add_argument(
+        "--audit",
+        action="store_true",
+        help="make one page of an evidence folder, to read or print without Allure: promises, figures, verdicts, "
+        "pictures, who ran it, and whether the evidence is intact",
+    )
+    _add_expected(report)
     report.add_argument(
         "--served",
         action="store_true",
@@ -197,14 +234,43 @@ def _parser() -> argparse.ArgumentParser:
         help="let the API be as slow and unreliable as EC2's: aws, aws,seed=3,lost-answers=2%%, or a TOML file "
         "(default: as fast as it can)",
     )
-    down = _command(actions, "down", "end the kept regions, and remove what a crash left")
-    down.add_argument(
-        "slots", metavar="SLOT", nargs="*", type=int, help="end only these, by the number that status shows"
+    up.add_argument(
+        "--outbound",
+        metavar="HOST,...",
+        nargs="?",
+        const="",
+        help="let its hosts install packages from this machine's package mirrors, and from these hosts (default: "
+        "no way out)",
     )
+    down = _command(
+        actions, "down", "end the kept region that this environment names, and remove what a crash left"
+    )
+    down.add_argument(
+        "slots",
+        metavar="SLOT",
+        nargs="*",
+        type=int,
+        help="end these instead, by the number that up and status show",
+    )
+    env = _command(actions, "env", "print the environment of a region that is kept already")
+    env.add_argument("slot", metavar="SLOT", type=int, help="the number that up and status show")
     _command(actions, "status", "list the regions on this machine")
     doctor = _command(actions, "doctor", "list what this machine can and cannot do, with remedies")
     doctor.add_argument("--json", action="store_true", help="as JSON")
     return parser
+
+
+def _add_expected(command: argparse.ArgumentParser) -> None:
+    """Add the options that state what is known of the evidence from elsewhere."""
+    command.add_argument(
+        "--signer",
+        metavar="FILE",
+        type=Path,
+        help="check that this key signed it: a public key, or a file of allowed signers as for ssh-keygen",
+    )
+    command.add_argument(
+        "--manifest", metavar="SHA256", help="check the manifest's sum, which the run printed at its end"
+    )
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -213,6 +279,14 @@ def _verify(options: argparse.Namespace) -> int:
     found = verify(options.folder, signers=options.signer, manifest_sha256=options.manifest)
     print(found)
     return found.exit_code
+
+
+def _evidence(options: argparse.Namespace) -> int:
+    from pytest_cloudbench.evidence.retention import prune
+
+    pruned = prune(options.folder, keep=options.keep, dry=options.dry_run)
+    print(f"would have {pruned}" if options.dry_run else pruned)
+    return 0
 
 
 def _reap(options: argparse.Namespace) -> int:
@@ -259,6 +333,8 @@ def _limits_file(text: str) -> str:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if options.audit:
+        return _audit(options)
     from pytest_cloudbench.reports.allure.html_report import make_report
 
     output = options.output or options.folder.absolute().with_name("allure-report")
@@ -267,6 +343,20 @@ def _report(options: argparse.Namespace) -> int:
     served = served if options.served else ""
     print(f"{page} made by {allure}{served}")
     return 0
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from pytest_cloudbench.evidence.folder import EvidenceError
+    from pytest_cloudbench.reports.audit_page import audit_page
+
+    folder: Path = options.folder.absolute()
+    output: Path = (options.output or folder.with_name(f"{folder.name}-audit.html")).absolute()
+    if output.is_relative_to(folder):
+        raise EvidenceError(f"{output} lies in the evidence, which must not change: give another --output")
+    page, checked = audit_page(options.folder, signers=options.signer, manifest_sha256=options.manifest)
+    output.write_text(page, encoding="utf-8")
+    print(f"{output}\n{checked}")
+    return checked.exit_code
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -320,11 +410,13 @@ def _show(title: str, sections: Sequence[Section], options: argparse.Namespace) 
 
 
 def _up(options: argparse.Namespace) -> int:
-    """Start the region, or use the one that is up if it has the requested time factor and latency.
+    """Start the region, or use the one that this environment names if it has the requested time factor and latency.
 
     Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
     """
-    record = launcher.kept_region_with(options.time, options.latency, options.weather)
+    record = None
+    with contextlib.suppress(launcher.RegionEnded):  # it takes the place of the one that has ended
+        record = launcher.kept_region_with(options.time, options.latency, options.weather, options.outbound)
     verb = "is" if record is None else "was already"
     if record is None:
         arguments = [
@@ -333,9 +425,13 @@ def _up(options: argparse.Namespace) -> int:
             *launcher.with_latency(options.latency or EBS),
             *launcher.with_limits(options.limits),
             *launcher.under_weather(options.weather or ""),
+            *launcher.with_outbound(options.outbound),
         ]
         record = launcher.start_kept_region(arguments)
-    print(f"# the region {verb} up (process {record.pid}); end it with: cloudbench twin down")
+    print(
+        f"# the region {verb} up (slot {record.slot}, process {record.pid}); end it with: "
+        f"cloudbench twin down {record.slot}"
+    )
     if record.time_compression != 1:
         factor = factor_words(record.time_compression)
         print(
@@ -347,9 +443,21 @@ def _up(options: argparse.Namespace) -> int:
         )
     if record.weather:
         print(f"# its API has weather: pytest --cloudbench-twin-weather={record.weather}")
+    _print_environment(record)
+    return 0
+
+
+def _print_environment(record: launcher.RegionRecord) -> None:
     for name, value in record.environment().items():
         print(f"export {name}={shlex.quote(value)}")
-    return 0
+
+
+def _slot_of_this_environment() -> list[str]:
+    """Return the slot of the kept region that this environment names; empty if it names none or that has ended."""
+    with contextlib.suppress(launcher.RegionEnded):
+        record = launcher.kept_region()
+        return [] if record is None else [str(record.slot)]
+    return []
 
 
 if __name__ == "__main__":

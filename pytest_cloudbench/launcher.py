@@ -27,6 +27,8 @@ from pytest_cloudbench.errors import InfrastructureError
 from pytest_cloudbench.limits.region_settings import EBS, factor_words
 
 STATE_DIR = Path("/run/cloudbench")
+KEPT_VARIABLE = "CLOUDBENCH_TWIN_ENDPOINT"
+"""The environment variable that names the kept region to use, by its endpoint; `twin up` prints it."""
 RECORD_NAME = "region.json"
 """The public record in a region's directory; sessions lock it while they measure."""
 SUDO_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -60,6 +62,7 @@ class RegionRecord:
 
     ``time_compression`` is how many times faster than the clock its burst credits drain and refill, ``latency`` how it
     models the latency of storage (`limits.region_settings`), ``weather`` the weather of its API (`limits.weather`).
+    ``outbound`` names hosts that its instances reach besides this machine's package mirrors; None lets nothing out.
     """
 
     endpoint_url: str
@@ -72,16 +75,18 @@ class RegionRecord:
     time_compression: float = 1.0
     latency: str = EBS
     weather: str = ""
+    outbound: str | None = None
 
     @classmethod
     def from_json(cls, answer: dict[str, Any]) -> RegionRecord:
         """Return the record in the region's ready line; other fields are ignored."""
-        fields = {"time_compression": 1.0, "latency": EBS, "weather": "", **answer}
+        fields = {"time_compression": 1.0, "latency": EBS, "weather": "", "outbound": None, **answer}
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which any AWS client talks to this region."""
+        """Return the variables with which any AWS client talks to this region, and with which tests use it."""
         return {
+            KEPT_VARIABLE: self.endpoint_url,
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_REGION": self.region,
@@ -268,6 +273,11 @@ def under_weather(weather: str) -> list[str]:
     return ["--weather", weather] if weather else []
 
 
+def with_outbound(hosts: str | None) -> list[str]:
+    """Return the region's arguments for what its hosts reach besides this machine's package mirrors; none for None."""
+    return [] if hosts is None else [f"--outbound={hosts}"]
+
+
 def with_limits(path: str | Path | None) -> list[str]:
     """Return the region's arguments for the volume types of a project's limits file; none without a file."""
     return ["--limits", str(Path(path).expanduser().absolute())] if path else []
@@ -291,24 +301,54 @@ def start_kept_region(arguments: Sequence[str] = ()) -> RegionRecord:
 
 
 def kept_region() -> RegionRecord | None:
-    """Return the region this user keeps with ``cloudbench twin up``, if one runs."""
+    """Return the kept region that this environment names; None if it names none.
+
+    A region that somebody keeps is never used unasked: another session of the same user may be working on it.
+    Raises RegionEnded if the environment names a region that has ended or that this user may not use.
+    """
+    endpoint = os.environ.get(KEPT_VARIABLE)
+    if not endpoint:
+        return None
+    for record in _kept_regions():
+        if record.endpoint_url == endpoint:
+            return record
+    raise RegionEnded(
+        f"the region that the environment names ({KEPT_VARIABLE}={endpoint}) has ended, or belongs to another user: "
+        'start one with `eval "$(cloudbench twin up)"`, or let the tests start their own: '
+        f"`unset {KEPT_VARIABLE} AWS_ENDPOINT_URL`"
+    )
+
+
+def kept_region_of_slot(slot: int) -> RegionRecord:
+    """Return the kept region that owns a slot.
+
+    Raises RegionUnavailable if there is none, or if it belongs to another user.
+    """
+    for record in _kept_regions():
+        if record.slot == slot:
+            return record
+    raise RegionUnavailable(f"slot {slot} has no kept region of this user: see `cloudbench twin status`")
+
+
+def _kept_regions() -> Iterator[RegionRecord]:
+    """Yield the running kept regions whose key this user may read."""
     for path in sorted(STATE_DIR.glob("[0-9]*/access.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            if path.stat().st_uid != os.geteuid():
-                continue
             record = RegionRecord.from_json(json.loads(path.read_text()))
             if _is_region(record.pid):
-                return record
-    return None
+                yield record
 
 
 def kept_region_with(
-    time_compression: float | None = None, latency: str | None = None, weather: str | None = None
+    time_compression: float | None = None,
+    latency: str | None = None,
+    weather: str | None = None,
+    outbound: str | None = None,
 ) -> RegionRecord | None:
-    """Return the region that this user keeps, if one runs. Its time factor, latency and weather must match unless None.
+    """Return the kept region that this environment names, if any. What is not None matches.
 
     Raises RegionUnavailable otherwise: a burst would end at another second than the test expects, or latencies
-    would be of another kind.
+    would be of another kind. Raises RegionEnded as `kept_region` does.
     """
     record = kept_region()
     if record is None:
@@ -330,11 +370,15 @@ def kept_region_with(
         if weather != record.weather:
             differs.append(f"under the weather {record.weather!r}, not {weather!r}")
             options.append(f"--cloudbench-twin-weather={record.weather}")
+    if outbound is not None:
+        arguments += with_outbound(outbound)
+        if record.outbound is None or set(outbound.split(",")) - {"", *record.outbound.split(",")}:
+            differs.append(f"without a way out to {outbound or 'package mirrors'}")
     if not differs:
         return record
     raise RegionUnavailable(
-        f"the region that is kept (slot {record.slot}) runs {' and '.join(differs)}: use it as it is "
-        f"(pytest {' '.join(options)}), or restart it: `cloudbench twin down {record.slot}; "
+        f"the region that is kept (slot {record.slot}) runs {' and '.join(differs)}: use it as it is"
+        f"{f' (pytest {shlex.join(options)})' if options else ''}, or restart it: `cloudbench twin down {record.slot}; "
         f"{shlex.join(['cloudbench', 'twin', 'up', *arguments])}`"
     )
 

@@ -33,6 +33,8 @@ UPCOMING: pytest.StashKey[Any] = pytest.StashKey()
 """Launches for the tests that come (`fixtures.upcoming.Upcoming`); absent without --cloudbench-ahead."""
 KEEP_FAILED: pytest.StashKey[Any] = pytest.StashKey()
 """Keeps the hardware of failed tests (`fixtures.keep_failed.KeepFailed`); absent without --cloudbench-keep-failed."""
+OF_A_TEST: list[pytest.StashKey[Any]] = []
+"""What a test's stash drops once the test is over. The item itself lives as long as the session."""
 PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
 """Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 
@@ -442,6 +444,22 @@ def setting(config: pytest.Config, name: str) -> str:
     return value
 
 
+def check_settings_at_start(config: pytest.Config) -> None:
+    """Raise pytest.UsageError for an invalid value of any option, and for an ini setting that does not exist."""
+    for option in OPTIONS:
+        setting(config, option.name)
+    known = {option.ini for option in OPTIONS}
+    given = getattr(config, "_inicfg", None)  # public, and called inicfg, before pytest 9
+    for name in config.inicfg if given is None else given:
+        if name.startswith("cloudbench_") and name not in known:
+            from pytest_cloudbench.limits.argument_names import did_you_mean
+
+            meant = did_you_mean(name, known, mark="")
+            raise pytest.UsageError(
+                f"{name} in the ini file is no setting of pytest-cloudbench{': ' if meant else ''}{meant}"
+            )
+
+
 def find_provider(config: pytest.Config) -> None:
     """Find the provider that another plugin offers and stash it. Raises pytest.UsageError for an unknown cloud."""
     name = setting(config, "cloud")
@@ -492,6 +510,13 @@ def cloud_in_use(config: pytest.Config) -> str:
         cloud = _BY_NAME["cloud"]
         return HOSTS if config.getoption(cloud.flag) is None else cloud.default
     return setting(config, "cloud")
+
+
+def where_and_pace(config: pytest.Config) -> str:
+    """Return where the session measures and at which pace, for people: "embedded region, quick pace"."""
+    cloud = cloud_in_use(config)
+    named = {"embedded": "embedded region", HOSTS: "own hosts", **_NAMES}.get(cloud, cloud)
+    return f"{named}, {pace(config)} pace"
 
 
 def options_in_force(config: pytest.Config) -> dict[str, str]:

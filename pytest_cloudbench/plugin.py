@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from importlib import import_module
-from types import TracebackType
 from typing import Any
 
 import pytest
 
 from pytest_cloudbench.options import (
+    OF_A_TEST,
     OPTIONS,
+    check_settings_at_start,
     cloud_in_use,
     find_provider,
     load_project_limits,
@@ -53,10 +54,8 @@ MARKERS = (
     "full_pace: the test, or the parameter, runs at full pace only; at quick pace it is deselected",
 )
 
-_MACHINERY = sys.stdlib_module_names | {
-    "pytest_cloudbench", "_pytest", "pluggy", "fabric", "paramiko", "decorator",
-}  # fmt: skip
-"""Packages whose frames lie between a test and an error of ours; none is the user's code."""
+_OF_HARDWARE = frozenset({"ec2_instance", "ec2_pair", "ebs_volume", "ebs_volumes"})
+"""Fixtures that are configured by markers, or by parameters."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -95,9 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     time_compression(config)  # what cannot be is said before anything is collected
     modelled_latency(config)
     weather(config)
-    for checked in ("repeats", "ssh-from", "lease", "tags", "security-group", "instance-profile", "kms-key"):
-        setting(config, checked)
-    setting(config, "instance")
+    check_settings_at_start(config)
     if option_given(config, "jump", "proxy-command", "host-key"):
         from pytest_cloudbench.fixtures.ways_in import read_ways_in
 
@@ -170,6 +167,10 @@ def _add_to_reports(config: pytest.Config) -> None:
         from pytest_cloudbench.reports.allure.report import join_allure
 
         join_allure(config, lambda: _run_facts(config))
+    if config.getoption("htmlpath", None):
+        from pytest_cloudbench.reports import html_report
+
+        config.pluginmanager.register(html_report, "cloudbench-html")
     if config.pluginmanager.hasplugin("benchmark"):
         from pytest_cloudbench.reports.benchmark.table import join_benchmark
 
@@ -187,8 +188,24 @@ def _run_facts(config: pytest.Config) -> dict[str, str]:
     return {"cloud": cloud_in_use(config), "pace": pace(config), "replayed": replayed}
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Give specs and quantities ids that ``-k`` can select, such as io2-100GiB-5000iops."""
+    if not type(val).__module__.startswith("pytest_cloudbench."):
+        return None
+    if isinstance(test_id := getattr(val, "test_id", None), str):
+        return test_id
+    if type(val).__module__ == "pytest_cloudbench.limits.quantities":
+        return str(val).replace(",", "").replace(" ", "").replace("/", "p")
+    return None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect at quick pace the tests that are marked for full pace."""
+    """Remove secrets from what the session writes; deselect at quick pace the tests marked for full pace."""
+    if any(map(_uses_our_fixtures, items)):
+        from pytest_cloudbench.reports.cleaned_output import clean_output
+
+        clean_output(config, items)
     kept = [item for item in items if item.get_closest_marker("full_pace") is None]
     if len(kept) == len(items) or pace(config) == "full":
         return
@@ -198,30 +215,50 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Check the test's markers before any fixture is set up, so that a bad one costs nothing."""
+    if not _OF_HARDWARE.isdisjoint(getattr(getattr(item, "callspec", None), "params", ())):
+        from pytest_cloudbench.fixtures.parametrized import check_indirect
+
+        check_indirect(item)
     if "ec2" in getattr(item, "fixturenames", ()):
         from pytest_cloudbench.fixtures import fixtures
 
         fixtures.read_request(item)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Show our own errors as one sentence, at the line of the user's code; --full-trace shows all frames."""
-    if call.excinfo is None or not type(call.excinfo.value).__module__.startswith("pytest_cloudbench."):
-        return
-    error: BaseException = call.excinfo.value
-    if (region := getattr(error, "region", None)) is not None:
-        region.end_was_reported = True  # it is reported once per test
-    if item.config.getoption("fulltrace", False):  # an option of pytest's terminal plugin
-        return
-    if met := _users_frames(error.__traceback__):
-        # Its sentence names the cause already.
-        error.__cause__, error.__suppress_context__ = None, True
-        error = error.with_traceback(met)
-    else:
-        sentence = pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False)
-        error = sentence.with_traceback(error.__traceback__)
-    call.excinfo = pytest.ExceptionInfo.from_exception(error)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Drop what a test held, such as its hardware and measurements, once it has ended and was reported."""
+    try:
+        return (yield)
+    finally:
+        for key in OF_A_TEST:
+            if key in item.stash:
+                del item.stash[key]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show our own errors, and verdicts that fell, as one sentence; --full-trace shows all frames.
+
+    A failed assertion of a test, or of a subtest, about what it measured is reported as a violated promise.
+    """
+    if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
+        return (yield)
+    from pytest_cloudbench.reports.errors_shown import MACHINERY, shorten_error, shorten_report
+
+    failed = call.excinfo.value
+    shorten_error(item, call)
+    if (
+        call.when == "call" and isinstance(failed, AssertionError) and item.user_properties
+    ):  # it may have measured
+        from pytest_cloudbench.reports.asserted import report_violated
+
+        report_violated(item, failed, MACHINERY)
+    report = yield
+    shorten_report(report)
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -287,21 +324,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         write_lines(terminalreporter)
 
 
-def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """Relink a traceback to the frames of the user's own code; None if there are none."""
-    first = last = None
-    while traceback is not None:
-        package = str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in _MACHINERY:
-            if last is None:
-                first = traceback
-            else:
-                last.tb_next = traceback
-            last = traceback
-        traceback = traceback.tb_next
-    if last is not None:
-        last.tb_next = None
-    return first
+def _uses_our_fixtures(item: pytest.Item) -> bool:
+    """Return whether the test uses a fixture that this package defines, for itself or by `workload_fixture`."""
+    known: dict[str, Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    return any(
+        str(each.func.__module__).startswith("pytest_cloudbench.")
+        for definitions in known.values()
+        for each in definitions
+    )
 
 
 def _skips(config: pytest.Config, machine_limited: bool) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -34,8 +35,18 @@ if os.environ.get("CLOUDBENCH_TEST_ACCESS") == "ssm":
 """Options of all sessions on the embedded region: how they reach its hosts."""
 
 
+MARKED = re.compile(r"mark\.(embedded|timed|alone)|shown_test")
+"""How .ci/part finds the files of the parts "waiting" and "alone"."""
+
+
 def pytest_collection_modifyitems(items):
-    """Skip the tests that need SSH if hosts are reached by SSM."""
+    """Skip the tests that need SSH if hosts are reached by SSM. Refuse files that .ci/part would not find."""
+    parts = ("embedded", "timed", "alone")
+    for path in {item.path for item in items if any(item.get_closest_marker(part) for part in parts)}:
+        if not MARKED.search(path.read_text(encoding="utf-8")):
+            raise pytest.UsageError(
+                f"{path} has tests marked {', '.join(parts)} but does not write mark.NAME"
+            )
     if WAY_IN:
         for item in items:
             if item.get_closest_marker("ssh"):

@@ -42,7 +42,7 @@ def test_links_of_the_readme_are_absolute_so_that_they_work_on_a_package_index()
 
 
 @pytest.mark.parametrize(
-    "page", ["CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md")))]
+    "page", ["CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/**/*.md")))]
 )
 def test_links_of_the_documentation_lead_somewhere(page):
     links = re.findall(r"\]\(([^)]+)\)", read(page))

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from pytest_cloudbench.limits.argument_names import named_arguments
 from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, parse_rate, plain
 
 # Tags of this project, which AWS ignores.
@@ -99,6 +100,7 @@ class RecordedLimits:
         return {name: rate for name, rate in values.items() if rate is not None}
 
 
+@named_arguments()
 def recorded_limits(
     *,
     ebs_iops: float | Iops | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_cloudbench.limits.argument_names import named_arguments
 from pytest_cloudbench.limits.ceilings import VOLUME, Ceiling
 from pytest_cloudbench.limits.credits import CreditRule, volume_credits
 from pytest_cloudbench.limits.quantities import KIB, Iops, Rate, Size, Throughput, figure
@@ -22,6 +23,8 @@ LARGE_WRITE = Size(64 * KIB)
 MOST_IOPS_BEFORE_NITRO = 32_000
 """Of one volume on an instance that is not built on Nitro. Amazon EBS User Guide, "Provisioned IOPS SSD volumes",
 2026-11; EC2 API Reference, EbsBlockDevice."""
+
+_OF_HDD = "the rates of st1 and sc1 follow from the size; gp3, io1 and io2 take others"
 
 
 class InvalidSpec(ValueError):
@@ -124,6 +127,22 @@ class VolumeSpec:
         return replace(self, requested_iops=MOST_IOPS_BEFORE_NITRO)
 
     @property
+    def test_id(self) -> str:
+        """Its name in the id of a parametrized test, for ``-k``: "io2-100GiB-5000iops"."""
+        parts = [self.type, f"{self.size_gib}GiB"]
+        if self.requested_iops is not None:
+            parts.append(f"{self.requested_iops}iops")
+        if self.requested_throughput_mib is not None:
+            parts.append(f"{self.requested_throughput_mib}MiBps")
+        if self.counted_in is not None:
+            parts.append(f"{figure(self.counted_in.kib)}KiBunit")
+        if self.first_touch is not None:
+            parts.append(f"touch{figure(100 * self.first_touch)}")
+        if self.large_writes is not None:
+            parts.append(f"large{figure(100 * self.large_writes)}")
+        return "-".join(parts)
+
+    @property
     def credits(self) -> CreditRule | None:
         """Its burst credits: how long a full bucket lasts, and what remains; None if it does not burst."""
         return volume_credits(self)
@@ -206,6 +225,7 @@ class VolumeSpec:
         return held, throughput
 
 
+@named_arguments()
 def gp3(
     *,
     size_gib: int,
@@ -221,6 +241,10 @@ def gp3(
     return VolumeSpec.of("gp3", size_gib, iops, throughput_mib, io_unit, first_touch=first_touch)
 
 
+@named_arguments(
+    iops="the IOPS of gp2 follow from its size; gp3, io1 and io2 take iops=",
+    throughput_mib="the throughput of gp2 follows from its size; gp3 takes throughput_mib=",
+)
 def gp2(*, size_gib: int, io_unit: str | None = None, first_touch: float | None = None) -> VolumeSpec:
     """Describe an older General Purpose SSD volume: 3 IOPS per GiB, at least 100, bursting to 3,000.
 
@@ -229,6 +253,7 @@ def gp2(*, size_gib: int, io_unit: str | None = None, first_touch: float | None 
     return VolumeSpec.of("gp2", size_gib, io_unit=io_unit, first_touch=first_touch)
 
 
+@named_arguments()
 def io1(
     *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
 ) -> VolumeSpec:
@@ -241,6 +266,7 @@ def io1(
     return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit, first_touch=first_touch)
 
 
+@named_arguments()
 def io2(
     *, size_gib: int, iops: int, io_unit: str | None = None, first_touch: float | None = None
 ) -> VolumeSpec:
@@ -251,11 +277,13 @@ def io2(
     return VolumeSpec.of("io2", size_gib, _required(iops, "io2"), io_unit=io_unit, first_touch=first_touch)
 
 
+@named_arguments(iops=_OF_HDD, throughput_mib=_OF_HDD)
 def st1(*, size_gib: int) -> VolumeSpec:
     """Describe a Throughput Optimized HDD volume: 40 MiB/s per TiB, bursting to 250 per TiB, at most 500."""
     return VolumeSpec("st1", size_gib)
 
 
+@named_arguments(iops=_OF_HDD, throughput_mib=_OF_HDD)
 def sc1(*, size_gib: int) -> VolumeSpec:
     """Describe a Cold HDD volume: 12 MiB/s per TiB, bursting to 80 per TiB, at most 250."""
     return VolumeSpec("sc1", size_gib)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_cloudbench.reports.named_figures import name_of, value_of
 from pytest_cloudbench.verdicts.wording import without_ids
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ def _differently_asked(runs: Sequence[Any]) -> list[str]:
         if len({str(each.get(name)) for each in asked}) > 1
     ]
     texts = [
-        ", ".join(f"{name} {each[name]}" for name in names if each.get(name) is not None) for each in asked
+        ", ".join(
+            f"{name_of(name)} {value_of(name, each[name])}" for name in names if each.get(name) is not None
+        )
+        for each in asked
     ]
     return [
         text if len(text) <= _SHORTEN_FROM else text[:_SHORTEN_FROM].rpartition(", ")[0] for text in texts

@@ -1,4 +1,4 @@
-"""Tables of a measurement: its figures for people (Markdown, HTML) and its one-second series (CSV)."""
+"""Tables of a measurement: its figures for people and its one-second series (CSV); the frame of a page."""
 
 from __future__ import annotations
 
@@ -9,50 +9,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-Row = tuple[str, str]
+from pytest_cloudbench.reports.named_figures import Row, name_of, rows_of, value_of
 
-_LONG = frozenset({"series", "streams", "directions", "raw_files", "asked", "envelope", "conditions", "raw"})
+_ELSEWHERE = frozenset({"series", "streams", "directions", "parts", "raw_files", "asked"})
+"""What a table of figures leaves out, or lists at its end."""
 
 
 def figures(measurement: Any) -> list[Row]:
-    """Return every known figure of a measurement by its name; names of nested ones are joined by a dot."""
+    """Return every known figure of a measurement, in words and with its unit; what was asked and its ceilings last."""
     values = measurement.to_dict()
-    rows = list(_flat(values, ""))
-    rows += [(f"asked {name}", str(value)) for name, value in (values.get("asked") or {}).items()]
+    rows = rows_of(values, but=_ELSEWHERE)
+    rows += [
+        (f"asked: {name_of(name)}", value_of(name, value))
+        for name, value in (values.get("asked") or {}).items()
+        if value not in (None, "", [], {}, ())
+    ]
     rows += [("ceiling", str(line)) for line in values.get("envelope") or ()]
     rows += [("condition", str(line)) for line in values.get("conditions") or ()]
     return rows
-
-
-def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[Row]:
-    for name, value in values.items():
-        if (not prefix and name in _LONG) or value is None:
-            continue
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, list | tuple):
-            if value and all(isinstance(each, str | int | float) for each in value):
-                yield f"{prefix}{name}", "; ".join(str(each) for each in value)
-        else:
-            yield f"{prefix}{name}", _said(name, value)
-
-
-def _said(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        if name.endswith("_s") and 0 < abs(value) < 1:
-            return f"{value:.6g}"
-        return f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return str(value)
-
-
-def markdown(rows: Sequence[Row], *, title: str) -> str:
-    lines = [f"### {title}", "", "| figure | value |", "|---|---|"]
-    lines += [f"| {markdown_cell(name)} | {markdown_cell(value)} |" for name, value in rows]
-    return "\n".join(lines) + "\n"
 
 
 def markdown_cell(text: str) -> str:
@@ -60,19 +34,11 @@ def markdown_cell(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
-def html_table(rows: Sequence[Row], *, title: str) -> str:
-    """Return the figures as one page."""
-    body = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows
-    )
-    return html_page(title, f"<h1>{html.escape(title)}</h1><table>{body}</table>")
-
-
-def html_page(title: str, body: str) -> str:
-    """Return a page without scripts, pictures, or fonts from elsewhere."""
+def html_page(title: str, body: str, head: str = "") -> str:
+    """Return a page without scripts, pictures, or fonts from elsewhere; ``head`` is more of its head."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>{body}</body></html>\n"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style>{head}</head><body>{body}</body></html>\n"
     )
 
 

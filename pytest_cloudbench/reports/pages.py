@@ -98,15 +98,19 @@ def _html(title: str, sections: Sequence[Section]) -> str:
 
 
 def _html_section(section: Section) -> str:
-    heads = "".join(f"<th>{html.escape(head)}</th>" for head in section.heads)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{_breakable(cell)}</td>' for cell in row)}</tr>" for row in section.rows
-    )
     said = "".join(f"<li>{_breakable(sentence)}</li>" for sentence in section.sentences)
+    table = html_table(section.heads, section.rows) if section.rows else ""
     return (
         f"<h2>{_breakable(section.title)}</h2>{svg(section.levels, section.title) if section.levels else ''}"
-        f"<table><tr>{heads}</tr>{rows}</table>{f'<ul>{said}</ul>' if said else ''}"
+        f"{table}{f'<ul>{said}</ul>' if said else ''}"
     )
+
+
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table with all its texts escaped; without ``heads`` it has no row of them."""
+    head = "".join(f"<th>{html.escape(each)}</th>" for each in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{_breakable(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>"
 
 
 def _breakable(text: str) -> str:
@@ -123,7 +127,8 @@ _BOLD = ' font-weight="bold" stroke="#fff" stroke-width="3" paint-order="stroke"
 def svg(levels: Levels, title: str) -> str:
     """Return levels as points with their figures, from zero up, and a dashed line at each change."""
     values, count = levels.values, len(levels.values)
-    scale = AxisScale(0, max(values) * 1.1 or 1)
+    highest = max(values) * 1.1
+    scale = AxisScale(0, highest if highest > 1e-300 else 1)  # less cannot be divided into ticks
     step = (_WIDTH - _LEFT - _RIGHT - _ROOM) / max(1, count - 1)
     across = [round(_LEFT + _ROOM / 2 + place * step, 1) for place in range(count)]
 

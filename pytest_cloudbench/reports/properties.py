@@ -6,7 +6,7 @@ starts with its sentence; the properties up to the next sentence belong to it. T
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,6 +49,9 @@ NOT_PRICED_PROPERTY = "cloudbench.no_price"
 KEPT_PROPERTY = "cloudbench.kept"
 """Name of the property for an instance that stays because its test failed; only the teardown's report has it."""
 
+XFAILED_PROPERTY = "cloudbench.xfailed"
+"""Name of the property of a test that failed as its marker ``xfail`` expects: the reason of the marker."""
+
 OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
 """Name of the property for a verdict of a replay whose outcome differs from the recorded one."""
 
@@ -60,6 +63,9 @@ Property = tuple[str, Any]
 
 REPEATED: pytest.StashKey[str] = pytest.StashKey()
 """What a test's verdicts are a part of, such as "repeat 1 of 6" or "search"; absent if they count by themselves."""
+
+XFAILED = "xfailed"
+"""The word, as pytest's, in place of the outcome of a promise that a test expects to be broken."""
 
 _CLAIMS = ("reaches", "capped by", "drops to")
 """First words of promises that their figure states completely."""
@@ -138,19 +144,35 @@ def verdict_properties(verdict: Any) -> list[tuple[str, str]]:
     return [(VERDICT_PROPERTY, str(verdict)), *known]
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write that the test failed as expected, once the marker ``xfail`` has decided so."""
+    report = yield
+    if report.skipped and hasattr(report, "wasxfail") and of_cloudbench(item.user_properties):
+        expected = (XFAILED_PROPERTY, report.wasxfail.removeprefix("reason: "))
+        item.user_properties.append(expected)
+        report.user_properties.append(expected)
+    return report
+
+
 # Reading ----------------------------------------------------------------------------------------------
 
 
 class JudgedPromise:
-    """A verdict as texts; unknown parts are empty."""
+    """A verdict as texts; unknown parts are empty. ``xfailed`` is True if its test failed as expected."""
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence
         self.parts: dict[str, str] = {}
+        self.xfailed = False
 
     @property
     def outcome(self) -> str:
-        return self.parts.get(OUTCOME) or self.sentence.partition(":")[0]
+        """The outcome's word; XFAILED in place of violated and inconclusive if the test was expected to fail."""
+        word = self.parts.get(OUTCOME) or self.sentence.partition(":")[0]
+        return XFAILED if self.xfailed and word != "held" else word
 
     @property
     def promised(self) -> str:
@@ -177,6 +199,9 @@ def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
     for name, value in properties:
         if name == VERDICT_PROPERTY:
             found.append(JudgedPromise(str(value)))
+        elif name == XFAILED_PROPERTY:
+            for judged in found:
+                judged.xfailed = True
         elif found and name in (OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY):
             found[-1].parts[name] = str(value)
     return found
@@ -196,9 +221,15 @@ def exact_costs_in(properties: Iterable[Property]) -> list[Cost]:
 
 
 def phase_reports(terminal: pytest.TerminalReporter, when: str) -> list[pytest.TestReport]:
-    """Return the reports of all tests on one phase: "call" or "teardown"."""
+    """Return the reports of all tests on one phase, "call" or "teardown", in the order in which they ran."""
     every = (report for reports in terminal.stats.values() for report in reports)
-    return [report for report in every if getattr(report, "when", None) == when]
+    found = [report for report in every if getattr(report, "when", None) == when and not of_subtest(report)]
+    return sorted(found, key=lambda report: getattr(report, "start", 0.0))
+
+
+def of_subtest(report: pytest.TestReport) -> bool:
+    """Return whether the report is of a subtest: it repeats the properties of its test, whose own report follows."""
+    return hasattr(report, "context")
 
 
 def of_cloudbench(properties: Sequence[Property]) -> bool:

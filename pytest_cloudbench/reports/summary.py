@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_cloudbench.options import setting
+from pytest_cloudbench.options import setting, where_and_pace
 from pytest_cloudbench.reports.properties import (
     CONDITION_PROPERTY,
     COST_PROPERTY,
@@ -13,6 +13,8 @@ from pytest_cloudbench.reports.properties import (
     NOT_COMPARED_PROPERTY,
     UNDECIDED_PROPERTY,
     VERDICT_PROPERTY,
+    XFAILED,
+    XFAILED_PROPERTY,
     judged_promises,
     phase_reports,
     texts_in,
@@ -28,44 +30,88 @@ if TYPE_CHECKING:
 _SHOWN = (VERDICT_PROPERTY, CONDITION_PROPERTY, NOT_COMPARED_PROPERTY)
 _OF_ONE_REPEAT = (VERDICT_PROPERTY, NOT_COMPARED_PROPERTY, UNDECIDED_PROPERTY)
 _REPEAT = re.compile(r"repeat \d+ of \d+\]\Z")
-_COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow"}
+_COLOURS = {"held": "green", "violated": "red", "inconclusive": "yellow", XFAILED: "yellow"}
 
 
 def write_verdicts(terminal: pytest.TerminalReporter) -> None:
-    """Write each test's verdicts and the conditions of its measurements; nothing without any, or with -q.
+    """Write each test's verdicts and the conditions of its measurements; with -q one line of totals, with -qq nothing.
 
-    A test that asserts plain figures has conditions without a verdict; they are shown too, but of equal repeats once.
+    A sentence that a traceback above shows in full is left out. Conditions that all tests have are written once. A
+    test that asserts plain figures has conditions without a verdict; they are shown too, but of equal repeats once.
     The table comes last, where users look first. The sentences above it say what its figures cannot.
     """
-    if terminal.verbosity < 0:
-        return
     tests = [
         (report.nodeid, report.user_properties)
         for report in phase_reports(terminal, "call")
         if any(name in _SHOWN for name, _ in report.user_properties)
     ]
-    if not tests:
+    if not tests or terminal.verbosity < -1:
         return
-    terminal.write_sep("=", "cloudbench verdicts")
+    if terminal.verbosity < 0:
+        from pytest_cloudbench.reports.summary_table import totals
+
+        everything = [judged for _, properties in tests for judged in judged_promises(properties)]
+        if everything:
+            terminal.write_line(
+                f"cloudbench verdicts{_measured_where(terminal.config)}: {totals(everything)}"
+            )
+        return
+    terminal.write_sep("=", f"cloudbench verdicts{_measured_where(terminal.config)}")
+    conditions = [dict.fromkeys(texts_in(properties, CONDITION_PROPERTY)) for _, properties in tests]
+    of_all = [text for text in conditions[0] if len(tests) > 1 and all(text in each for each in conditions)]
+    above = _texts_above(terminal)
     shown = set()
-    for nodeid, properties in tests:
+    for (nodeid, properties), own in zip(tests, conditions, strict=True):
         if not any(name in _OF_ONE_REPEAT for name, _ in properties):
-            same = _REPEAT.sub("", nodeid), tuple(texts_in(properties, CONDITION_PROPERTY))
+            same = _REPEAT.sub("", nodeid), tuple(own)
             if same in shown:
                 continue
             shown.add(same)
-        terminal.write_line(nodeid)
-        for judged in judged_promises(properties):
-            _write(terminal, judged.sentence, **{_COLOURS.get(judged.outcome, "white"): True})
-        if conditions := dict.fromkeys(texts_in(properties, CONDITION_PROPERTY)):
-            _write(terminal, f"({'; '.join(conditions)})")
-        for why in texts_in(properties, NOT_COMPARED_PROPERTY):
-            _write(terminal, f"not compared with earlier runs: {why}", yellow=True)
-        for undecided in texts_in(properties, UNDECIDED_PROPERTY):
-            _write(terminal, undecided, yellow=True)
+        _write_test(terminal, nodeid, properties, above, of_all)
+    if of_all:
+        _write(terminal, f"in all tests: {'; '.join(of_all)}", indent="")
     _write_table(terminal, tests, costs_of(terminal))
     for line in shortcomings([properties for _, properties in tests]):
-        terminal.write_line(line, yellow=True)
+        _write(terminal, line, "yellow", indent="")
+
+
+def _write_test(
+    terminal: pytest.TerminalReporter,
+    nodeid: str,
+    properties: Sequence[Property],
+    above: str,
+    of_all: Sequence[str],
+) -> None:
+    """Write what one test's verdicts say, unless ``above`` has it, and its conditions, unless ``of_all`` tests."""
+    lines: list[tuple[str, str]] = []
+    for judged in judged_promises(properties):
+        if judged.sentence not in above:
+            lines.append((judged.sentence, _COLOURS.get(judged.outcome, "white")))
+    for reason in texts_in(properties, XFAILED_PROPERTY):
+        lines.append((f"xfailed, as expected{': ' * bool(reason)}{reason}", "yellow"))
+    own = [text for text in dict.fromkeys(texts_in(properties, CONDITION_PROPERTY)) if text not in of_all]
+    if own:
+        lines.append((f"({'; '.join(own)})", ""))
+    for why in texts_in(properties, NOT_COMPARED_PROPERTY):
+        lines.append((f"not compared with earlier runs: {why}", "yellow"))
+    for undecided in texts_in(properties, UNDECIDED_PROPERTY):
+        lines.append((undecided, "yellow"))
+    if lines:
+        terminal.write_line(nodeid)
+    for text, colour in lines:
+        _write(terminal, text, colour)
+
+
+def _texts_above(terminal: pytest.TerminalReporter) -> str:
+    """Return all that the terminal shows of failures."""
+    if terminal.config.getoption("tbstyle", "auto") == "no":
+        return ""
+    return "\n".join(report.longreprtext for report in terminal.stats.get("failed", ()))
+
+
+def _measured_where(config: pytest.Config) -> str:
+    """Return where and how fast the tests ran; nothing in a replay, whose header says it."""
+    return "" if setting(config, "replay") else f" ({where_and_pace(config)})"
 
 
 def shortcomings(tests: Sequence[Sequence[Property]]) -> list[str]:
@@ -122,20 +168,20 @@ def _write_table(
         terminal.write_line(line)
 
 
-def _write(terminal: pytest.TerminalReporter, sentence: str, **colour: bool) -> None:
+def _write(terminal: pytest.TerminalReporter, sentence: str, colour: str = "", indent: str = "  ") -> None:
     """Write a sentence, indented; wrapped on a terminal, on one line in a file, where it can be searched for."""
     import textwrap
 
-    lines = [f"  {sentence}"]
+    lines = [indent + sentence]
     if terminal.isatty:
         width = terminal.config.get_terminal_writer().fullwidth
         lines = textwrap.wrap(
             sentence,
             width,
-            initial_indent="  ",
-            subsequent_indent="    ",
+            initial_indent=indent,
+            subsequent_indent=indent + "  ",
             break_long_words=False,
             break_on_hyphens=False,
         )
     for line in lines:
-        terminal.write_line(line, **colour)
+        terminal.write_line(line, **({colour: True} if colour else {}))

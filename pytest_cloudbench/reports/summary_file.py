@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_cloudbench.reports.cleaned_output import cleaner_of
 from pytest_cloudbench.reports.properties import (
     CONDITION_PROPERTY,
     COST_PROPERTY,
     NOT_COMPARED_PROPERTY,
+    XFAILED,
     JudgedPromise,
     Property,
     judged_promises,
     of_cloudbench,
+    of_subtest,
     texts_in,
 )
 from pytest_cloudbench.reports.summary import shortcomings
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MARKERS = frozenset({"ec2_instance", "ec2_pair", "ebs_volume", "ebs_volumes"})
-_SIGNS = {"held": "✅", "violated": "❌", "inconclusive": "❔"}
+_SIGNS = {"held": "✅", "violated": "❌", "inconclusive": "❔", XFAILED: "⚪"}
 _MOST_CHARACTERS = 60_000
 """GitHub accepts 65,536 in a comment."""
 
@@ -72,6 +75,8 @@ class SummaryFile:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a test that measured or judged, or failed before it could."""
+        if of_subtest(report):
+            return
         for cost in texts_in(report.user_properties, COST_PROPERTY):
             self._costs[report.nodeid] = cost
         found = summarised(report)
@@ -79,13 +84,11 @@ class SummaryFile:
             self._tests.append(found)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the file, also if nothing was measured: a missing one would look like a failed job."""
+        text = markdown(self._tests, about=self._about, costs=self._costs, cost_head=self._cost_head)
         try:
-            self._path.write_text(
-                markdown(self._tests, about=self._about, costs=self._costs, cost_head=self._cost_head),
-                encoding="utf-8",
-            )
+            self._path.write_text(cleaner_of(session.config).text(text), encoding="utf-8")
         except OSError as error:
             self._trouble = str(error)
 

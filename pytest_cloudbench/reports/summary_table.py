@@ -6,20 +6,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_cloudbench.reports.properties import JudgedPromise
+from pytest_cloudbench.reports.properties import XFAILED, JudgedPromise
 
-OUTCOMES = ("held", "violated", "inconclusive")
+OUTCOMES = ("held", "violated", "inconclusive", XFAILED)
 WIDE = 100
 """From this width in columns on, the ceilings have a column; on narrower terminals they have lines of their own."""
 
-_VERDICT = len(OUTCOMES[-1])
+_VERDICT = max(map(len, OUTCOMES))
 _GAP = 2
 _NARROW_LAST = 24
 COST_HEAD = "cost"
 WOULD_HEAD = "would have cost"
 """The head of the costs on the embedded region, which bills nothing."""
 _HEADS = ("test", "promised", "measured", "verdict", COST_HEAD, "limited by")
-_MAY_BREAK = re.compile(r"(?<=[\s_/:\-\[])")
+_MAY_BREAK = re.compile(r"(?<=[\s_/:\[])|(?<=-)(?![0-9a-f]{8,})")
+"""Where a line may end; not within the id of a volume or an instance."""
 
 Mark = Callable[[str, str], str]
 

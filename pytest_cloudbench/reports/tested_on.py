@@ -69,10 +69,12 @@ def of_measurement(measurement: Any) -> Facts:
 
 
 def parameters(instances: Sequence[Any]) -> Facts:
-    """Return the instances and volumes of one test, for its parameters."""
+    """Return the instances and volumes of one test, for its parameters: without ids, which differ from run to run."""
     facts: Facts = {}
     for instance in instances:
         where = f"{instance.type} in {instance.zone}" if instance.zone else str(instance.launched)
         add(facts, {"instance": [where]})
-        add(facts, {"volumes": [str(volume.label) for volume in instance.volumes]})
+        specs = [str(volume.spec) for volume in instance.volumes]
+        counted = (f"{specs.count(spec)} x {spec}" if specs.count(spec) > 1 else spec for spec in specs)
+        add(facts, {"volumes": list(dict.fromkeys(counted))})
     return facts

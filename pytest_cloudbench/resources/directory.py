@@ -96,6 +96,11 @@ class Directory(Layer):
         return f"{self.asked} on {self.instance.launched}"
 
     @property
+    def device_names(self) -> tuple[str, ...]:
+        """The volume or disk below it; the directory itself if only what the test states is known."""
+        return (self.asked,) if isinstance(self.below, StatedStorage) else self.below.device_names
+
+    @property
     def size(self) -> Size:
         """The size of the file system that the directory is in."""
         return self._folder.size

@@ -61,6 +61,10 @@ class Disk(Mountable):
         return self.device.path
 
     @property
+    def device_names(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    @property
     def from_snapshot(self) -> bool:
         """True if its blocks come from a snapshot: they are initialised by reading rather than writing."""
         return False
@@ -88,9 +92,12 @@ class Disk(Mountable):
             )
         self.device.prove(self.instance.host)
         if self.existing:
-            from pytest_cloudbench.hosts.filesystems import refuse_content
+            from pytest_cloudbench.hosts.content import refuse_content
 
             refuse_content(self.instance.host, [self.path])
+
+    def check_content(self, *, overwrite: bool) -> None:
+        check_content_of([self], overwrite=overwrite)
 
     def prove_readable(self) -> None:
         self.check_alone("read")
@@ -131,6 +138,24 @@ class Disk(Mountable):
         return self
 
 
+def check_content_of(disks: Sequence[Disk], *, overwrite: bool) -> None:
+    """Raise WouldDestroy if a load would destroy what raw disks of one instance carry, unless ``overwrite`` says so.
+
+    A disk that the run made must carry no signature, such as that of a file system. One that was there before must have
+    no data either, except what this process wrote to it; its signatures are never overwritten (`Disk.prove_writable`).
+    """
+    from pytest_cloudbench.hosts.content import refuse_data, refuse_overwriting
+
+    host = disks[0].instance.host
+    made = [disk.path for disk in disks if not disk.existing]
+    if made and not overwrite:
+        refuse_overwriting(host, made, "the load")
+    there = [disk.device for disk in disks if disk.existing]
+    refuse_data(
+        host, {device.path: f"{host.label} {device.hardware}" for device in there}, overwrite=overwrite
+    )
+
+
 AnyDisk = TypeVar("AnyDisk", bound=Disk)
 
 
@@ -163,6 +188,10 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
         return tuple(disk.path for disk in self.disks)
 
     @property
+    def device_names(self) -> tuple[str, ...]:
+        return tuple(name for disk in self.disks for name in disk.device_names)
+
+    @property
     def size(self) -> Size:
         return Size(sum(disk.size.bytes for disk in self.disks))
 
@@ -185,6 +214,9 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
     def prove_readable(self) -> None:
         for disk in self.disks:
             disk.prove_readable()
+
+    def check_content(self, *, overwrite: bool) -> None:
+        check_content_of(self.disks, overwrite=overwrite)
 
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
         """Write or read every block of all disks, side by side, and return the group; see `Disk.initialised`."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_cloudbench.limits.argument_names import named_arguments
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
@@ -109,6 +110,7 @@ class Ec2:
         for zone in {each.zone for each in volumes if each.zone is not None}:
             self._provider.check_zone(limits, instance.zone or self._zone, zone)
 
+    @named_arguments("ec2.launch")
     def launch(
         self,
         type: str,
@@ -211,6 +213,7 @@ class Ec2:
         instance.destructive |= named.destructive
         return instance
 
+    @named_arguments("ec2.existing_volume")
     def existing_volume(
         self,
         id: str | None = None,
@@ -272,6 +275,7 @@ class Ec2:
         others = [replace(first, type=name, recorded=self._type_limits.get(name)) for name in asked.or_types]
         return replace(first, alternatives=tuple(others))
 
+    @named_arguments("ec2.pair")
     def pair(
         self,
         client_type: str,
@@ -323,6 +327,7 @@ class Ec2:
         )
         return Pair(client, server, cluster=requested.cluster)
 
+    @named_arguments("ec2.fleet")
     def fleet(
         self, type: str, count: int, *, placement: Literal["cluster"] | None = None, **of_each: Any
     ) -> Fleet:
@@ -338,6 +343,7 @@ class Ec2:
         launched = self._launch_together(instances, cluster=asked.cluster)
         return Fleet(self, launched, cluster=asked.cluster)
 
+    @named_arguments("ec2.pairs")
     def pairs(
         self, client_type: str, server_type: str | None = None, *, count: int, **of_each: Any
     ) -> PairGroup:
@@ -367,6 +373,7 @@ class Ec2:
             each.connect_ahead()
         return instances
 
+    @named_arguments("ec2.path")
     def path(self, client: Instance, server: Instance, *, cluster: bool | None = None) -> Pair:
         """Return the network path between two instances of this test.
 
@@ -385,6 +392,7 @@ class Ec2:
         self._groups.append(group)
         return group
 
+    @named_arguments("ec2.create_volume")
     def create_volume(
         self,
         spec: VolumeSpec,
@@ -403,6 +411,7 @@ class Ec2:
         """
         return self.create_volumes(spec, instance, count=1, zone=zone, snapshot=snapshot, card=card)[0]
 
+    @named_arguments("ec2.create_volumes")
     def create_volumes(
         self,
         spec: VolumeSpec,
@@ -414,6 +423,8 @@ class Ec2:
         card: int | None = None,
     ) -> VolumeGroup:
         """Create and attach ``count`` equal volumes, side by side; the rest is as for `create_volume`."""
+        if not isinstance(spec, VolumeSpec):
+            raise TypeError(f"ec2.create_volume: expected a spec such as gp3(size_gib=10), got {spec!r}")
         instance.check_ours(f"attach a new {spec} to it")
         if card is not None:
             instance.limits.check_options(card=card)

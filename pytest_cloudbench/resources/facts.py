@@ -42,6 +42,8 @@ LATENCY_TAG = "aws:cloudbench:latency"
 INSTANCE_STORE_TAG = "aws:cloudbench:instance-store"
 # "folder" if its volumes' data is in a folder of its machine rather than in memory.
 BACKING_TAG = "aws:cloudbench:backing"
+# How many processors its machine has for it, if those are fewer than its type has.
+MACHINE_VCPUS_TAG = "aws:cloudbench:machine-vcpus"
 # The devices of a host without an API that its owner allows a load to overwrite, separated by spaces.
 ALLOWED_DEVICES_TAG = "cloudbench:devices"
 
@@ -171,10 +173,18 @@ class LaunchedInstance:
             *([other] if self.requested_type not in ("", self.type) else []),
             *([f"{self.market} instance"] if self.market else []),
             *([str(self.network_options)] if self.network_options else []),
+            *self._fewer_processors,
             *(_used_by_others((*self.storage_credits, *self.network_credits)) if self.existing else []),
             *([_NOT_OPTIMISED] if self.limits.ebs_optimised == NOT_OPTIMISED else []),
             *used_before("instance", self.earlier_tests, (*self.storage_credits, *self.network_credits)),
         )
+
+    @property
+    def _fewer_processors(self) -> tuple[str, ...]:
+        cpus = self.tags.get(MACHINE_VCPUS_TAG)
+        if cpus is None:
+            return ()
+        return (f"the embedded region's machine has {cpus} of the {self.limits.vcpus} vCPUs of {self.type}",)
 
     @property
     def login_user(self) -> str:

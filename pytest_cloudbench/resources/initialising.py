@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def initialise_disks(target: _Prepared, disks: Sequence[Disk], *, by: Way | None
     _prove_free(target, [disk.device for disk in written], overwrite=overwrite)
     wholes = [Whole(disk.path, disk.size, way) for disk, way in zip(fresh, ways, strict=True)]
     if wholes:
-        done = initialise_all(target, wholes)
+        done = initialise_all(target, wholes, lambda: _check_data(written, overwrite=overwrite))
         for disk in fresh:
             disk.initialisation = done
 
@@ -48,17 +48,31 @@ def initialise_array(stripe: Stripe, carrier: Carrier, *, by: Way | None, overwr
     return initialise_all(stripe, [Whole(carrier.path, stripe.size, way)])
 
 
-def initialise_all(target: _Prepared, wholes: Sequence[Whole]) -> Initialisation:
-    """Read or write all of them at once, and show the progress."""
+def _check_data(written: Sequence[Disk], *, overwrite: bool) -> None:
+    """Raise WouldDestroy for data on disks that were there before the run; the others have been looked at."""
+    from pytest_cloudbench.resources.disks import check_content_of
+
+    if there := [disk for disk in written if disk.existing]:
+        check_content_of(there, overwrite=overwrite)
+
+
+def initialise_all(
+    target: _Prepared, wholes: Sequence[Whole], check: Callable[[], None] = lambda: None
+) -> Initialisation:
+    """Read or write all of them at once after a last ``check``, and show the progress."""
     from pytest_cloudbench.workloads.fio.data_pass import initialise
+
+    def run() -> Initialisation:
+        check()
+        return initialise(target, wholes, on_progress=show)
 
     preparation = target.instance.preparation
     with preparation.live(f"initialising {target.label}") as show:
-        return preparation.done("initialise", target, lambda: initialise(target, wholes, on_progress=show))
+        return preparation.done("initialise", target, run)
 
 
 def _prove_free(target: _Prepared, carriers: Sequence[Carrier], *, overwrite: bool) -> None:
-    from pytest_cloudbench.hosts.filesystems import refuse_overwriting
+    from pytest_cloudbench.hosts.content import refuse_overwriting
 
     host = target.instance.host
     for carrier in carriers:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.phases import phase
 from pytest_cloudbench.limits.ceilings import Ceiling, MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.resources.preparation import Preparation
@@ -155,7 +156,7 @@ class Instance:
 
             raise NotRunning(f"{self._launched} is stopped: nothing runs on it until start()")
         if self._host is None:
-            with self._hint_if_unreachable():
+            with self._hint_if_unreachable(), phase(f"wait until {self.type} {self.id} answers"):
                 self._host = self._open_host() if self._ahead is None else self._opened_ahead(self._ahead)
         return self._host
 
@@ -215,10 +216,13 @@ class Instance:
     def directory(self, path: str) -> Directory:
         """Return a directory that exists on its host as a target, in which the load gets a folder of its own.
 
-        The folder is removed when the test ends. Raises NotOurs unless the login user can write to the directory.
+        The folder is removed when the test ends. Raises NotOurs unless the login user can write to the directory,
+        BadPath for a path with control characters.
         """
+        from pytest_cloudbench.hosts.paths import check_path
         from pytest_cloudbench.resources.directory import Directory
 
+        check_path("path", path)
         if path not in self._directories:
             self._directories[path] = Directory(self, path)
         return self._directories[path]

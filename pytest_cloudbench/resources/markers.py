@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_cloudbench.limits.account_values import parse_security_group
+from pytest_cloudbench.limits.argument_names import did_you_mean
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
 from pytest_cloudbench.limits.network_options import NetworkOptions
 from pytest_cloudbench.limits.recorded_limits import RecordedLimits
@@ -298,17 +298,14 @@ def bind(
     bound = dict(zip(names, mark.args, strict=False))
     for name, value in mark.kwargs.items():
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {near[0]}=? " if near else ""
-            raise BadMarker(
-                f"@pytest.mark.{marker} has no argument {name}=; {meant}It takes {', '.join(names)}"
-            )
+            meant = did_you_mean(name, names) or f"it takes {', '.join(names)}"
+            raise BadMarker(f"@pytest.mark.{marker} has no argument {name}=: {meant}")
         if name in bound:
             raise BadMarker(f"@pytest.mark.{marker} was given {name} twice")
         bound[name] = value
     for name in needed:
         if name not in bound:
-            raise BadMarker(f"@pytest.mark.{marker} needs {name}")
+            raise BadMarker(f"@pytest.mark.{marker} needs {name}=")
     return bound
 
 

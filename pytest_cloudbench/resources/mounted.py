@@ -45,20 +45,26 @@ class Mountable(StorageTarget):
     ) -> Mounted:
         """Make a file system on it, mount it, and return the directory as a target.
 
-        ``at`` is the mount point (default: a directory of its own under /mnt), ``owner`` its owner (default: the
-        login user). If it is mounted with the same arguments, that mount is returned; any other mount is unmounted
-        first. A file system of that kind that this run made earlier is mounted again with its data, also on another
-        instance. Any other content is refused; ``overwrite=True`` destroys it and makes a new file system in any
-        case.
+        ``at`` is the mount point (default: a directory of its own under /mnt), ``owner`` the owner of the file
+        system's root (default: the login user). A missing directory is made, and removed when it is unmounted. A
+        directory of the system, such as /tmp, one with content, and a mount point are refused.
 
-        Raises NotOurs, before any write, unless the device is proven to be this one and free; FilesystemError for
-        other content, a journal that the machine behind it has no room for, a mount point in use, and errors of mkfs
-        and mount.
+        If it is mounted with the same arguments, that mount is returned; any other mount is unmounted first. A file
+        system of that kind that this run made earlier is mounted again with its data, also on another instance. Any
+        other content is refused; ``overwrite=True`` destroys it and makes a new file system in any case.
+
+        Raises, before any write, MountPointRefused for such a directory, and NotOurs unless the device is proven to be
+        this one and free; FilesystemError for other content, a journal that the machine behind it has no room for, and
+        errors of mkfs and mount.
         """
         from pytest_cloudbench.hosts.filesystems import mount_new
+        from pytest_cloudbench.hosts.paths import check_path
 
         self.check_alone("mounted")
         self.check_ours()
+        for name, given in (("at", at), ("owner", owner)):
+            if given is not None:
+                check_path(name, given)
         at = at or self.default_mount_point
         owner = owner or self.instance.launched.login_user
         if self._mounted is not None:

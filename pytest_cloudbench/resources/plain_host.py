@@ -120,7 +120,9 @@ class HostDevice(StatedStorage):
 
     def __init__(self, host: PlainHost, asked: str, *, destructive: bool) -> None:
         from pytest_cloudbench.hosts.given_devices import identity_of
+        from pytest_cloudbench.hosts.paths import check_path
 
+        check_path("path", asked)
         super().__init__(host)
         self.asked = asked
         self.destructive = destructive
@@ -155,6 +157,13 @@ class HostDevice(StatedStorage):
                 "is meant"
             )
         self._facts = self._prove(write=True)
+
+    def check_content(self, *, overwrite: bool) -> None:
+        """Raise WouldDestroy if it has data that this process did not write, unless ``overwrite`` says so."""
+        from pytest_cloudbench.hosts.content import refuse_data
+
+        name = f"{self.instance.host.label} {self._identity or self.asked}"
+        refuse_data(self.instance.host, {self.path: name}, overwrite=overwrite)
 
     def _prove(self, *, write: bool) -> DeviceFacts:
         from pytest_cloudbench.hosts.given_devices import prove_given_device

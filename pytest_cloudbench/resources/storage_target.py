@@ -66,6 +66,11 @@ class StorageTarget(Target):
         return (self.path,)
 
     @property
+    def device_names(self) -> tuple[str, ...]:
+        """Names of the devices below it, by which two loads on one of them are noticed."""
+        return self.paths
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """Sentences that every measurement on it must contain: here those on its instance and a modelled latency."""
         return (*self.instance.launched.conditions, *latency_conditions(self.modelled_latency))
@@ -106,6 +111,9 @@ class StorageTarget(Target):
     def prove_readable(self) -> None:
         self.prove_writable()
 
+    def check_content(self, *, overwrite: bool) -> None:
+        """Do nothing: a load in a directory writes files of its own. Raw devices raise WouldDestroy."""
+
     def room(self) -> Size | None:
         machine = self.instance.machine_limits()
         return machine.room if machine is not None else None
@@ -128,6 +136,10 @@ class Layer(StorageTarget):
     @property
     def size(self) -> Size:
         return self.below.size
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        return self.below.device_names
 
     @property
     def conditions(self) -> tuple[str, ...]:

@@ -176,6 +176,13 @@ class Stripe(Layer, Mountable):
         else:
             self._directory.prove_writable()
 
+    def check_content(self, *, overwrite: bool) -> None:
+        """Raise WouldDestroy if it is a device with a signature, such as a file system's, unless ``overwrite``."""
+        from pytest_cloudbench.hosts.content import refuse_overwriting
+
+        if self.striped.is_device and not overwrite:
+            refuse_overwriting(self.instance.host, [self.path], "the load")
+
     @property
     def default_mount_point(self) -> str:
         return f"/mnt/{self.striped.name}"

@@ -63,14 +63,15 @@ class ThrottleDelta:
         """Return the share of the devices' bytes that this load cannot have moved, 0 to 1; None if unknown.
 
         ``read`` and ``written`` are the load's own rates over ``load_s`` seconds. During the rest of ``elapsed_s``, its
-        ramp, it may have moved as much as ``most``, the limit, allows.
+        ramp, it may have moved as much as ``most``, the limit, allows. In a direction without a count only the load
+        itself counts.
         """
-        counted = [(self.read_bytes, read), (self.written_bytes, written)]
-        moved = sum(number for number, _ in counted if number is not None)
-        if moved <= 0:
+        counts = (self.read_bytes, self.written_bytes)
+        if sum(filter(None, counts)) <= 0:
             return None
-        own = sum(rate.bytes_per_second for number, rate in counted if number is not None) * load_s
-        own += most.bytes_per_second * max(0.0, self.elapsed_s - load_s)
+        loads = [rate.bytes_per_second * load_s for rate in (read, written)]
+        moved = sum(load if count is None else count for count, load in zip(counts, loads, strict=True))
+        own = sum(loads) + most.bytes_per_second * max(0.0, self.elapsed_s - load_s)
         return max(0.0, 1 - own / moved)
 
     def seconds_of(self, ceiling: Ceiling) -> float | None:

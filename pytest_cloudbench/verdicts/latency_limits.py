@@ -1,4 +1,4 @@
-"""`latency_at_most`: did I/O take at most the time allowed, on the mean and at its percentiles?"""
+"""`latency_at_most`: did I/O, or round trips of a network, take at most the time allowed, on the mean and at most?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pytest_cloudbench.verdicts.attribution import Above, why_slow
 from pytest_cloudbench.verdicts.details import details_of, unusable
 from pytest_cloudbench.verdicts.little import in_flight
 from pytest_cloudbench.verdicts.machine_delay import NOT_MODELLED, as_modelled, not_modelled
+from pytest_cloudbench.verdicts.network_run import NetworkRun
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.targets import ROUNDING
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
@@ -65,7 +66,8 @@ def latency_at_most(
     these are judged. Latency above a limit is violated, and the sentence says what limited the load, since beyond
     that I/Os wait for each other. On an embedded region latency is modelled; the verdict is inconclusive if the
     machine underneath may have raised it above the limit (`machine_explains`), unless the mean follows from the
-    load's own depth at a ceiling, and if that region models no latency.
+    load's own depth at a ceiling, and if that region models no latency. Of a network, ``latency`` are its round trips;
+    a region models none of them.
 
     Raises ValueError for a percentile that was not measured or an invalid time, TypeError without any limit.
     """
@@ -74,9 +76,9 @@ def latency_at_most(
     checked = [_checked(name, limit, latency, how) for name, limit in limits.items() if limit is not None]
     if not checked:
         raise TypeError("at_most() needs a limit: at_most(mean='1 ms') or at_most(p99='5 ms')")
-    measured = run.rates.iops
-    whose = f" of {of}" if of else ""
-    promise = f"latency{whose}: {listed(one.limit_text for one in checked)}"
+    measured = run.shown(run.rate) if isinstance(run, NetworkRun) else run.rates.iops
+    what = "round trip" if isinstance(run, NetworkRun) else f"latency of {of}" if of else "latency"
+    promise = f"{what}: {listed(one.limit_text for one in checked)}"
     details: dict[str, Any] = details_of(run, within=0.0, asked=None, measured=measured) | {
         "latency_limits_s": {one.name: one.limit_s for one in checked},
         "latency_s": {one.name: one.measured_s for one in checked},
@@ -87,11 +89,11 @@ def latency_at_most(
 
     if wrong := unusable(run, measured):
         return draft.inconclusive(wrong)
-    figures = f"latency{whose}: {'; '.join(one.text for one in checked)}"
+    figures = f"{what}: {'; '.join(one.text for one in checked)}"
     law = in_flight(run)
     consistent = f"; {law.text}" if law is not None and not of else ""
     broken = [one for one in checked if not one.kept]
-    if not broken and not_modelled(run) and not run.bounds(run.rates):
+    if not broken and not_modelled(run) and (isinstance(run, NetworkRun) or not run.bounds(run.rates)):
         text = f"{figures}{consistent}; {NOT_MODELLED}"
         return draft.inconclusive(Doubt(text, machine_limited=True))
     if not broken:
@@ -115,7 +117,8 @@ def _checked(name: str, limit: object, latency: object, how: str) -> _Limit:
         known = [
             each for each, attribute in MEASURES.items() if getattr(latency, attribute, None) is not None
         ]
-        raise ValueError(f"{name}= cannot be judged, as it was not measured: ask one of {', '.join(known)}")
+        instead = f"ask one of {', '.join(known)}" if known else "this run measured no such time"
+        raise ValueError(f"{name}= cannot be judged, as it was not measured: {instead}")
     return _Limit(name, limit_s, float(measured), how)
 
 

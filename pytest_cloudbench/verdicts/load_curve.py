@@ -145,12 +145,18 @@ class CurveComparison:
         if not self.rows:
             return f"{head}; no load that both carried"
         name = latency_name(self.percentile)
-        lines = [f"{head}; {name} at the same load:"]
+        lines = [f"{head}; {name} at the same load:", _in_columns("load", "first", "second", "first/second")]
         lines += [
-            f"  {row.iops!s:>16}  {duration(row.first_s):>9}  {duration(row.second_s):>9}  ({row.times:.2f} times)"
+            _in_columns(
+                str(row.iops), duration(row.first_s), duration(row.second_s), f"{row.times:.2f} times"
+            )
             for row in self.rows
         ]
         return "\n".join(lines)
+
+
+def _in_columns(load: str, first: str, second: str, times: str) -> str:
+    return f"  {load:>16}  {first:>9}  {second:>9}  {times:>12}"
 
 
 def compare_curves(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ParamSpec, TypeVar
 
+from pytest_cloudbench.limits.argument_names import named_arguments
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.quantities import Rate, figure
 
@@ -18,6 +19,7 @@ _P = ParamSpec("_P")
 _V = TypeVar("_V")
 _SINCE: ContextVar[float | None] = ContextVar("judging_since", default=None)
 _TRUTH: ContextVar[Callable[[Verdict], bool] | None] = ContextVar("truth_of_verdicts", default=None)
+_DRAWN: ContextVar[Callable[[Verdict], object] | None] = ContextVar("verdicts_drawn", default=None)
 
 
 class Outcome(Enum):
@@ -29,14 +31,18 @@ class Outcome(Enum):
 
 
 class Inconclusive(AssertionError):
-    """The truth of a verdict was asked for that is neither yes nor no. ``verdict`` is that verdict."""
+    """The truth of a verdict was asked for that is neither yes nor no. ``verdict`` is that verdict.
 
-    def __init__(self, verdict: Verdict) -> None:
+    ``others`` were judged together with it; the text has their sentences too.
+    """
+
+    def __init__(self, verdict: Verdict, others: Sequence[Verdict] = ()) -> None:
         self.verdict = verdict
-        super().__init__(verdict.sentence)
+        self.others = tuple(others)
+        super().__init__("\n".join(each.sentence for each in (verdict, *self.others)))
 
-    def __reduce__(self) -> tuple[type[Inconclusive], tuple[Verdict]]:
-        return type(self), (self.verdict,)
+    def __reduce__(self) -> tuple[type[Inconclusive], tuple[Verdict, tuple[Verdict, ...]]]:
+        return type(self), (self.verdict, self.others)
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,17 +198,37 @@ def truth_by(decide: Callable[[Verdict], bool] | None) -> Iterator[None]:
         _TRUTH.reset(token)
 
 
+def truth_in_force() -> Callable[[Verdict], bool] | None:
+    """Return what decides the truth value of verdicts now; None if it is their outcome."""
+    return _TRUTH.get()
+
+
+@contextlib.contextmanager
+def verdicts_drawn_to(keep: Callable[[Verdict], object]) -> Iterator[None]:
+    """Call ``keep`` with every verdict that the block draws, also those that it does not assert."""
+    token = _DRAWN.set(keep)
+    try:
+        yield
+    finally:
+        _DRAWN.reset(token)
+
+
 def judging(judge: Callable[_P, _V]) -> Callable[_P, _V]:
     """Wrap a function that draws a verdict: while it runs, `judging_since` returns when it began."""
+
+    checked = named_arguments()(judge)
 
     @functools.wraps(judge)
     def judge_in_time(*args: _P.args, **how: _P.kwargs) -> _V:
         outermost = _SINCE.set(time.time()) if _SINCE.get() is None else None
         try:
-            return judge(*args, **how)
+            drawn = checked(*args, **how)
         finally:
             if outermost is not None:
                 _SINCE.reset(outermost)
+        if outermost is not None and isinstance(drawn, Verdict) and (keep := _DRAWN.get()) is not None:
+            keep(drawn)
+        return drawn
 
     return judge_in_time
 

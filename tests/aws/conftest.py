@@ -1,13 +1,11 @@
-"""A real EC2 endpoint over HTTP for the control plane's tests: moto's server on loopback, one per session."""
+"""A real EC2 endpoint over HTTP for the control plane's tests: moto's server on loopback, in a process of its own."""
 
 from __future__ import annotations
 
-import logging
-import socket
+import contextlib
+import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,63 +31,32 @@ FAST = Bounds(
 )
 
 
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """Serve moto from a process of its own: in this one an embedded region's API may have taken its images."""
+    command = [sys.executable, Path(__file__).with_name("moto_endpoint.py")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MOTO_")}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as serving:
+        assert serving.stdout is not None
+        url = serving.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:"), "moto does not start"
+        yield url
+        # Leaving closes its input, which ends it.
+
+
 @pytest.fixture(scope="session")
 def endpoint_url() -> Iterator[str]:
-    from moto.core.utils import utcnow
-    from moto.ec2.models.instances import Instance
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    start = Instance.start
-
-    def start_with_a_new_launch_time(instance: Any) -> Any:
-        """Start as EC2 does: moto leaves the LaunchTime of the first launch."""
-        before = start(instance)
-        if before.name == "stopped":
-            instance.launch_time = utcnow()
-        return before
-
-    patched = pytest.MonkeyPatch()
-    patched.setattr(Instance, "start", start_with_a_new_launch_time)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    # Two of moto's answers written at once now and then end in a 500 ("dictionary changed size during iteration").
-    dispatch, one_at_a_time = DomainDispatcherApplication.__call__, threading.Lock()
-
-    def answer(application: Any, environ: Any, start_response: Any) -> Any:
-        with one_at_a_time:
-            return dispatch(application, environ, start_response)
-
-    patched.setattr(DomainDispatcherApplication, "__call__", answer)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-    patched.undo()
+    with served() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
 def service_of_all_regions() -> Iterator[str]:
-    """An endpoint in a process of its own: in this one the embedded region may have left moto one region only."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    serving = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                assert serving.poll() is None
-                assert time.monotonic() < deadline, "moto does not listen within 60 s"
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        serving.kill()
-        serving.wait()
+    """An endpoint in whose regions no other test leaves anything."""
+    with served() as url:
+        yield url
 
 
 @pytest.fixture

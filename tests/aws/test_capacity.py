@@ -45,6 +45,7 @@ def end_in(faults, code, *zones):
     return ended
 
 
+@pytest.mark.fault("API", "a zone or a type has no room")
 @pytest.mark.parametrize(
     "code", ["InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported"]
 )
@@ -53,6 +54,7 @@ def test_a_zone_without_room_leads_to_the_next(cloud, faults, code):
     assert cloud.launch("c5.large").zone == "us-east-1b"
 
 
+@pytest.mark.fault("API", "a zone or a type has no room")
 @pytest.mark.parametrize("code", ["Server.InsufficientInstanceCapacity", "Server.InternalError"])
 def test_an_instance_that_ends_for_want_of_room_leads_to_the_next_zone(cloud, faults, code):
     ended = end_in(faults, code, "us-east-1a")
@@ -98,6 +100,7 @@ def test_a_quota_that_no_ending_instance_uses_up_is_the_error(cloud, faults):
     assert len(calls) == 1
 
 
+@pytest.mark.fault("kill", "Ctrl-C during a launch", leak=True)
 @pytest.mark.parametrize("interrupted", ["launch", "wait_until_running"])
 def test_an_interrupted_launch_releases_what_it_launched(cloud, monkeypatch, interrupted):
     """Else the lease of these instances is renewed until the run ends."""
@@ -351,6 +354,7 @@ def lost():
     raise InfrastructureError("the host does not answer")
 
 
+@pytest.mark.fault("API", "a spot instance is interrupted")
 def test_an_interruption_is_an_infrastructure_error_with_its_cause(cloud, faults):
     on_spot = instances(cloud)
     end_in(faults, "Server.SpotInstanceTermination", on_spot[0].zone)

@@ -218,17 +218,20 @@ def test_the_address_follows_the_rule(make_cloud, access, rule, field):
     assert instance.address == getattr(instance, field)
 
 
-def test_machine_limits_are_read_from_tags_that_only_the_service_sets(cloud):
-    from moto.backends import get_backend
-
+def test_machine_limits_are_read_from_tags_that_only_the_service_sets(cloud, faults):
     instance = cloud.launch("t3.micro")
     assert instance.machine_limits is None
-    backend = get_backend("ec2")["123456789012"]["us-east-1"]
-    backend.tags[instance.id]["aws:cloudbench:machine-iops"] = "52000"
-    backend.tags[instance.id]["aws:cloudbench:machine-bytes-per-second"] = "1500000000"
+    tags = {"aws:cloudbench:machine-iops": "52000", "aws:cloudbench:machine-bytes-per-second": "1500000000"}
+
+    def add_tags(parsed, **_):
+        for reservation in parsed["Reservations"]:
+            for each in reservation["Instances"]:
+                each["Tags"] += [{"Key": key, "Value": value} for key, value in tags.items()]
+
+    faults.on("after-call", "DescribeInstances", add_tags)
     limits = cloud.refresh(instance).machine_limits
     assert (limits.iops.per_second, limits.throughput.bytes_per_second) == (52_000, 1_500_000_000)
-    backend.tags[instance.id]["aws:cloudbench:machine-iops"] = "fast"
+    tags["aws:cloudbench:machine-iops"] = "fast"
     assert cloud.refresh(instance).machine_limits is None
 
 

@@ -73,6 +73,7 @@ def living(ec2):
     yield from (volume["VolumeId"] for volume in ec2.describe_volumes()["Volumes"])
 
 
+@pytest.mark.fault("kill", "a run is killed, and the next start reaps", leak=True)
 @pytest.mark.parametrize("when", ["after", "between"])
 def test_kill_9_and_one_new_start_leave_nothing(cloud, access, journals, ec2, when):
     run_id = killed_run(access, journals, when)

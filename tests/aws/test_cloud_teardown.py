@@ -42,6 +42,7 @@ def said(monkeypatch, cloud):
     return sentences
 
 
+@pytest.mark.fault("kill", "Ctrl-C in the teardown", leak=True)
 def test_ctrl_c_while_closing_still_removes_everything(cloud, monkeypatch, journals, said):
     instance = cloud.launch("t3.micro")
     cloud.attach(cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0], instance)
@@ -57,6 +58,7 @@ def test_ctrl_c_while_closing_still_removes_everything(cloud, monkeypatch, journ
     assert f"cloudbench reap --run {cloud.run_id} --region us-east-1" in sentence
 
 
+@pytest.mark.fault("kill", "Ctrl-C in the teardown", leak=True)
 def test_a_second_ctrl_c_ends_the_removal_and_the_next_start_finishes_it(
     cloud, monkeypatch, journals, access, said
 ):
@@ -73,6 +75,7 @@ def test_a_second_ctrl_c_ends_the_removal_and_the_next_start_finishes_it(
     assert list(journals.iterdir()) == []
 
 
+@pytest.mark.fault("API", "a resource cannot be removed")
 def test_what_cannot_be_removed_is_named_and_left_to_the_next_start(cloud, faults, access, journals):
     instance = cloud.launch("t3.micro")
     volume = cloud.create_volumes([gp3(size_gib=1)], instance=instance)[0]
@@ -126,6 +129,7 @@ def test_a_call_refused_once_is_tried_again_at_the_end(cloud, faults):
     assert time.monotonic() - began < FAST.volume_s
 
 
+@pytest.mark.fault("API", "every call is refused")
 @pytest.mark.parametrize(("code", "problems"), [("ExpiredToken", 1), ("UnauthorizedOperation", 8)])
 def test_refusals_of_every_call_are_no_wait_and_few_sentences(cloud, faults, code, problems):
     """Credentials that ended are one problem; of missing permissions, each call is named, and all that is left."""
@@ -164,6 +168,7 @@ def test_what_cannot_be_asked_is_not_searched_for(make_cloud, faults_of, monkeyp
     assert cloud.ledger.remaining() == ()
 
 
+@pytest.mark.fault("API", "the teardown is throttled", leak=True)
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError"])
 def test_a_removal_outlasts_throttling_and_failures_of_the_service(make_cloud, faults_of, monkeypatch, code):
     monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
@@ -189,6 +194,7 @@ def hidden(faults, operation, field, looks):
     return left
 
 
+@pytest.mark.fault("API", "a listing lags behind the state", leak=True)
 def test_a_listing_that_lags_does_not_hide_a_volume(cloud, faults, ec2):
     """Its id is in the journal, so it is deleted although the API does not show it for a while."""
     [volume] = cloud.create_volumes([gp3(size_gib=1)], "us-east-1a")
@@ -283,6 +289,7 @@ def test_a_security_group_still_in_use_is_tried_again(cloud, faults):
     assert len(calls) == 3
 
 
+@pytest.mark.fault("API", "the answer of a creating call is lost", leak=True)
 @pytest.mark.parametrize(
     "operation", ["RunInstances", "CreateVolume", "ImportKeyPair", "CreateSecurityGroup"]
 )

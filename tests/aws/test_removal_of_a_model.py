@@ -243,6 +243,7 @@ def timeless(monkeypatch):
     return use
 
 
+@pytest.mark.fault("API", "a removal meets late answers, refusals and failures", leak=True)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(service=runs(), interrupts=st.integers(0, 2))
 def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):

@@ -120,6 +120,7 @@ def living(ec2, ids):
     return (instances | {one["VolumeId"] for one in ec2.describe_volumes()["Volumes"]}) & set(ids)
 
 
+@pytest.mark.fault("kill", "the terminal is closed", leak=True)
 def test_a_closed_terminal_ends_the_run_and_leaves_nothing(session, ec2):
     master, slave = pty.openpty()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), slave)
@@ -133,6 +134,7 @@ def test_a_closed_terminal_ends_the_run_and_leaves_nothing(session, ec2):
     assert session.journals() == []
 
 
+@pytest.mark.fault("kill", "a session is interrupted in a test")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_says_what_it_removed(session, ec2, number):
     session.start(sleep_s=600)

@@ -45,6 +45,7 @@ def end(python: Path, how: str) -> int:
     return run.returncode
 
 
+@pytest.mark.fault("kill", "a run on AWS is killed", leak=True)
 def test_what_a_killed_run_left_is_removed_twice(python: Path) -> None:
     assert end(python, "kill -9") == -signal.SIGKILL
     reap = "-m pytest_cloudbench.cli reap --run run-7 --region eu-west-1 --yes\n"

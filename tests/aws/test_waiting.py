@@ -236,6 +236,7 @@ def lose_first(faults, operation, monkeypatch):
     return calls
 
 
+@pytest.mark.fault("API", "the answer of a creating call is lost")
 @pytest.mark.parametrize("operation", ["RunInstances", "CreateVolume", "CreateSnapshot"])
 def test_a_creating_call_whose_answer_was_lost_creates_one_thing(
     make_cloud, faults_of, monkeypatch, ec2, operation, heard
@@ -326,6 +327,7 @@ def test_a_modification_whose_answer_was_lost_is_this_one(cloud, faults):
         cloud.modify_volume(volume, gp3(size_gib=30), until="optimizing")
 
 
+@pytest.mark.fault("API", "passing errors while waiting")
 def test_passing_errors_end_no_wait(cloud, faults, monkeypatch):
     monkeypatch.setattr("pytest_cloudbench.aws.clients.MAX_ATTEMPTS", 1)
     calls = faults.answer("DescribeVolumes", "Unavailable", status=503, times=3)

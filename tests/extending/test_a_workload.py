@@ -14,7 +14,9 @@ import pytest
 
 from pytest_cloudbench import TargetError, WorkloadRefused
 
-DEVICE = types.SimpleNamespace(kind="block", label="gp3 vol-1", host=types.SimpleNamespace(ensure_tool=print))
+DEVICE = types.SimpleNamespace(
+    kind="block", label="gp3 vol-1", host=types.SimpleNamespace(ensure_tool=print), prove_writable=print
+)
 """
 
 

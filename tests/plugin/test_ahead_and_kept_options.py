@@ -25,6 +25,13 @@ def test_hardware_of_a_region_that_ends_with_the_session_cannot_be_kept(project,
     result.stderr.fnmatch_lines(["*--cloudbench-keep-failed*ends with it*cloudbench twin up*"])
 
 
+def test_an_environment_that_names_a_region_that_has_ended_is_a_usage_error(project, monkeypatch):
+    monkeypatch.setenv(launcher.KEPT_VARIABLE, "http://127.0.0.1:1")
+    result = project.runpytest_inprocess("--cloudbench-keep-failed")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{launcher.KEPT_VARIABLE}=http://127.0.0.1:1*has ended*"])
+
+
 def test_hardware_of_another_provider_cannot_be_kept(project):
     project.makeconftest(
         "def pytest_cloudbench_provider(config, name):\n    return object if name == 'lab' else None\n"

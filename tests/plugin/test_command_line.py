@@ -94,3 +94,43 @@ def test_a_kept_region_is_used_unless_another_latency_is_requested(monkeypatch, 
     assert capsys.readouterr().out.count("--cloudbench-twin-latency=none") == 2
     assert command.main(["twin", "up", "--latency", "ebs"]) == 3
     assert "(slot 3) runs with latency 'none', not 'ebs': " in capsys.readouterr().err
+
+
+def test_up_names_the_slot_by_which_its_region_ends(started, capsys):
+    assert command.main(["twin", "up"]) == 0
+    said = capsys.readouterr().out
+    assert "cloudbench twin down 3" in said
+    assert f"export {launcher.KEPT_VARIABLE}=http://127.0.0.1:1" in said
+
+
+def test_up_replaces_a_region_that_has_ended(started, monkeypatch):
+    def ended():
+        raise launcher.RegionEnded("it has ended")
+
+    monkeypatch.setattr(launcher, "kept_region", ended)
+    assert command.main(["twin", "up"]) == 0
+    assert started == [[]]
+
+
+@pytest.fixture
+def downs(monkeypatch):
+    """The arguments with which the region's program was called."""
+    calls = []
+    monkeypatch.setattr(launcher, "twin_command", lambda *asked, needs_root: calls.append(asked) or ["true"])
+    return calls
+
+
+def test_down_ends_the_region_that_the_environment_names_or_the_given_slots(monkeypatch, downs):
+    monkeypatch.setattr(launcher, "kept_region", lambda: record(1))
+    command.main(["twin", "down"])
+    command.main(["twin", "down", "5", "6"])
+    monkeypatch.setattr(launcher, "kept_region", lambda: None)
+    command.main(["twin", "down"])
+    assert downs == [("down", "3"), ("down", "5", "6"), ("down",)]
+
+
+def test_env_prints_what_up_printed(monkeypatch, capsys):
+    monkeypatch.setattr(launcher, "kept_region_of_slot", {3: record(1)}.__getitem__)
+    assert command.main(["twin", "env", "3"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said == [f"export {name}={value}" for name, value in record(1).environment().items()]

@@ -108,8 +108,8 @@ def test_the_error_has_the_partial_measurement(create_files):
     result.stdout.fnmatch_lines(
         [
             "E *FilesystemFull: xfs on gp3 took no more after 12 of 512 files of 1 MiB",
-            "  (quick pace: 100,000 files -> 512)",
             "  inconclusive: not everything was done",
+            "in all tests: quick pace: 100,000 files -> 512",
         ]
     )
     result.stdout.no_fnmatch_line("*fixtures/workload_call.py*")

@@ -4,8 +4,9 @@ import pytest
 
 # Loaded here so that the runs inside these tests do not load them again: classes would exist twice.
 import pytest_cloudbench.workloads.fio.run  # noqa: F401
-from pytest_cloudbench import launcher, plugin
+from pytest_cloudbench import launcher
 from pytest_cloudbench.aws.terraform import Terraform, TerraformError
+from pytest_cloudbench.reports.errors_shown import users_frames
 
 MEETS_IT = """
     def helper(fio):
@@ -58,7 +59,7 @@ def test_a_foreign_error_with_a_region_attribute_is_unchanged(pytester, run):
 def test_frames_of_the_standard_library_are_not_the_users(tmp_path):
     with pytest.raises(TerraformError) as caught:
         Terraform(tmp_path / "missing").find("db")  # reads the file in a cached property
-    met = plugin._users_frames(caught.tb)
+    met = users_frames(caught.tb)
     assert met.tb_frame.f_globals["__name__"] == __name__
     assert met.tb_next is None
 
@@ -122,3 +123,75 @@ def test_an_error_of_a_fixture_is_only_its_sentence(pytester, run, monkeypatch):
 def test_other_errors_keep_their_traceback(pytester, run):
     pytester.makepyfile("import json\n\ndef test_it():\n    json.loads('{')\n")
     run().stdout.fnmatch_lines(["*json/decoder.py*"])
+
+
+def test_frames_of_other_plugins_are_not_the_users(pytester, run, tmp_path):
+    """Such as those of pytest-asyncio, which wraps the set-up of fixtures."""
+    installed = tmp_path / "site-packages" / "other_plugin.py"
+    installed.parent.mkdir()
+    installed.write_text(
+        """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup():
+    return (yield)
+"""
+    )
+    pytester.syspathinsert(installed.parent)
+    pytester.makepyfile(
+        test_a="""
+        import pytest
+
+        @pytest.mark.ec2_instance("m5.large", zon="us-east-1a")
+        def test_it(request):
+            request.getfixturevalue("_cloudbench_requested")
+        """
+    )
+    lines = run("-p", "other_plugin").outlines
+    assert any(line.startswith("E ") and "did you mean zone=?" in line for line in lines)
+    assert "test_a.py:5: BadMarker" in lines
+    assert not any("other_plugin.py" in line or "fixtures.py" in line for line in lines)
+    assert any("other_plugin.py" in line for line in run("-p", "other_plugin", "--full-trace").outlines)
+
+
+def test_an_error_about_a_unit_is_shown_at_the_line_of_the_test(pytester, run):
+    pytester.makepyfile(
+        test_a="""
+        from pytest_cloudbench import parse_rate
+
+        def test_it():
+            parse_rate("9000 IOP")
+        """
+    )
+    lines = run().outlines
+    assert any(line.startswith("E ") and "unknown unit 'IOP'" in line for line in lines)
+    assert "test_a.py:4: ValueError" in lines
+    assert not any("quantities.py" in line for line in lines)
+
+
+def test_an_error_in_the_set_up_of_a_fixture_is_one_sentence_beside_other_plugins(pytester, run):
+    pytest.importorskip("pytest_asyncio")
+    pytester.makeini("[pytest]\nasyncio_mode = auto\n")
+    pytester.makepyfile(
+        test_a="""
+        async def test_it(ebs_volume):
+            pass
+        """
+    )
+    result = run()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["BadMarker: ec2_instance needs @pytest.mark.ec2_instance*"])
+    result.stdout.no_fnmatch_line("*pytest_cloudbench/*")
+
+
+def test_a_mistake_of_the_package_itself_keeps_its_traceback(pytester, run):
+    pytester.makepyfile(
+        """
+        from pytest_cloudbench.limits.volumes import volume_ceilings
+
+        def test_it():
+            volume_ceilings([("vol-0abc", None)])
+        """
+    )
+    run().stdout.fnmatch_lines(["*limits/volumes.py*"])

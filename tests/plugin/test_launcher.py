@@ -93,21 +93,46 @@ def test_commands_that_only_look_need_no_root(plain_user, sudo):
     assert launcher.twin_command("doctor", needs_root=False)[1] == "-n"
 
 
-def test_a_record_whose_process_id_was_reused_is_no_kept_region(monkeypatch, tmp_path):
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """A process that looks like that of a region, and the record of the region that it keeps in slot 3."""
     monkeypatch.setattr(launcher, "STATE_DIR", tmp_path)
     (tmp_path / "3").mkdir()
-    with subprocess.Popen(["sleep", "60"]) as stranger:
-        try:
-            (tmp_path / "3" / "access.json").write_text(json.dumps({**READY, "pid": stranger.pid}))
-            assert launcher.kept_region() is None
-        finally:
-            stranger.kill()
     stays = [sys.executable, "-c", "print(flush=True); input()", "pytest_cloudbench.twin"]
     with subprocess.Popen(stays, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as region:
         region.stdout.readline()  # its command line is not there yet while it begins
-        (tmp_path / "3" / "access.json").write_text(json.dumps({**READY, "pid": region.pid}))
-        assert launcher.kept_region().pid == region.pid
+        record = {**READY, "pid": region.pid, "slot": 3}
+        (tmp_path / "3" / "access.json").write_text(json.dumps(record))
+        yield RegionRecord.from_json(record)
         region.communicate(b"\n")
+
+
+def test_a_kept_region_is_used_only_if_the_environment_names_it(kept, monkeypatch):
+    monkeypatch.delenv(launcher.KEPT_VARIABLE, raising=False)
+    assert launcher.kept_region() is None
+    monkeypatch.setenv(launcher.KEPT_VARIABLE, kept.environment()[launcher.KEPT_VARIABLE])
+    assert launcher.kept_region() == kept
+
+
+def test_an_environment_that_names_a_region_that_has_ended_is_refused(kept, monkeypatch):
+    monkeypatch.setenv(launcher.KEPT_VARIABLE, "http://127.0.0.1:2")
+    with pytest.raises(RegionEnded, match=rf"http://127\.0\.0\.1:2.*`unset {launcher.KEPT_VARIABLE}"):
+        launcher.kept_region()
+
+
+def test_a_record_whose_process_id_was_reused_is_no_kept_region(kept, tmp_path, monkeypatch):
+    monkeypatch.setenv(launcher.KEPT_VARIABLE, kept.endpoint_url)
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        (tmp_path / "3" / "access.json").write_text(json.dumps({**READY, "pid": stranger.pid}))
+        with pytest.raises(RegionEnded):
+            launcher.kept_region()
+        stranger.kill()
+
+
+def test_a_kept_region_is_found_by_its_slot(kept):
+    assert launcher.kept_region_of_slot(3) == kept
+    with pytest.raises(RegionUnavailable, match=r"slot 4 .*twin status"):
+        launcher.kept_region_of_slot(4)
 
 
 def test_the_region_s_own_reason_and_remedy_are_passed_on(stand_in):

@@ -1,6 +1,16 @@
-"""The live line of a running workload: shown when is_shown, silent otherwise."""
+"""The live line of what takes time: shown when is_shown, silent otherwise, and apart from captured output."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
 
 import pytest
+
+# Loaded here so that the runs inside these tests do not load it again: it would exist twice.
+import pytest_cloudbench.reports.live_line  # noqa: F401
 
 SHOWS = """
     from pytest_cloudbench.reports.live_line import live_line, is_shown
@@ -62,3 +72,131 @@ def test_without_a_terminal_a_line_every_half_minute(pytester):
     said = [line for line in result.outlines if "second" in line]
     assert said == [f"fio randread 4k: second {second}." for second in (30, 60, 90)]
     assert "second" not in str(pytester.runpytest_inprocess("-q").stdout)
+
+
+def on_terminal(folder, *options):
+    """Run pytest on a terminal of 80 columns and return all that it wrote there."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={
+            **os.environ,
+            "COLUMNS": "80",
+            "TERM": "xterm",
+            "PY_COLORS": "1",
+        },  # a test's own sessions have no colours
+    )
+    os.close(theirs)
+    written = []
+
+    def read():
+        try:
+            while piece := os.read(ours, 65536):
+                written.append(piece)
+        except OSError:  # the other end is closed
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    process.wait(60)
+    reader.join(60)
+    os.close(ours)
+    return b"".join(written).decode(errors="replace")
+
+
+PHASES = """
+    import threading
+    import time
+    from pytest_cloudbench.fixtures.ending import say, showing
+    from pytest_cloudbench.reports import live_line
+
+    class Written:
+        "What the live line has written, until something is in it."
+        def __init__(self, monkeypatch):
+            self.texts, self.came, self.awaited = [], threading.Event(), "nothing yet"
+            write = live_line._Line._write
+            def keep(line, text):
+                write(line, text)
+                self.texts.append(text)
+                if self.awaited in text:
+                    self.came.set()
+            monkeypatch.setattr(live_line._Line, "_write", keep)
+        def wait_for(self, text):
+            self.awaited = text
+            assert self.came.wait(30)
+            self.came.clear()
+
+    def test_it(pytestconfig, monkeypatch, capfd):
+        written = Written(monkeypatch)
+        with showing(pytestconfig, "launch m5.large"):
+            print("to be captured")
+            written.wait_for("launch m5.large: ")
+            with showing(pytestconfig, "install fio"):
+                written.wait_for("install fio: ")
+                say(pytestconfig, "something was removed")
+                written.wait_for("install fio: ")
+            written.wait_for("launch m5.large: ")
+        assert capfd.readouterr().out == "to be captured\\n"
+        assert written.texts[-1].startswith(("\\x1b[K", "\\r\\x1b[K"))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-v",), ("-s",)], ids=str)
+def test_phases_nest_on_a_terminal_and_captured_output_stays_captured(pytester, options):
+    path = pytester.makepyfile(test_a=PHASES)
+    if options == ("-s",):
+        path.write_text(
+            path.read_text().replace(", capfd", "").replace("assert capfd.readouterr().out ==", "assert")
+        )
+    shown = on_terminal(pytester.path, *options)
+    assert "1 passed" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "something was removed" in shown
+    assert ("to be captured" in shown) is (options == ("-s",))
+
+
+@pytest.mark.parametrize("options", [("-q",), ("--cloudbench-progress=off",)], ids=str)
+def test_no_phase_is_shown_on_a_terminal_if_the_options_say_so(pytester, options):
+    pytester.makepyfile(
+        test_a="""
+        import time
+        from pytest_cloudbench.fixtures.ending import showing
+
+        def test_it(pytestconfig):
+            with showing(pytestconfig, "launch m5.large"):
+                time.sleep(0.5)
+        """
+    )
+    assert "launch" not in on_terminal(pytester.path, *options)
+
+
+AGES = """
+    from pytest_cloudbench.fixtures.ending import showing
+    from pytest_cloudbench.reports import live_line
+
+    def test_it(pytestconfig, monkeypatch):
+        seconds = 0.0
+        monkeypatch.setattr(live_line.time, "monotonic", lambda: seconds)
+        monkeypatch.setattr(live_line.threading.Thread, "start", lambda thread: None)
+        monkeypatch.setattr(live_line.threading.Thread, "join", lambda thread, timeout=None: None)
+        with showing(pytestconfig, "launch m5.large"):
+            line = pytestconfig.stash[live_line._LINE]
+            for seconds in range(70):
+                line._paint()
+"""
+
+
+def test_without_a_terminal_a_phase_has_a_line_when_it_lasts_and_every_half_minute(pytester):
+    """A phase of less than two seconds prints nothing; workers of pytest-xdist begin after half a minute."""
+    pytester.makepyfile(test_a=AGES)
+    lines = pytester.runpytest_inprocess().outlines
+    assert [line for line in lines if "launch" in line] == [
+        f"launch m5.large: {age} s" for age in (2, 32, 62)
+    ]
+    said = pytester.runpytest_subprocess("-n1").errlines
+    assert [line for line in said if "launch" in line] == [
+        f"[gw0] launch m5.large: {age} s" for age in (30, 60)
+    ]

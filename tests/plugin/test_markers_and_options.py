@@ -38,12 +38,12 @@ def no_region(monkeypatch, pytester):
         (
             "@pytest.mark.ec2_instance('m5.large', kind='x')",
             "ec2_instance",
-            "*BadMarker*ec2_instance has no argument kind=*It takes type, zone, image, user, commands*",
+            "*BadMarker*ec2_instance has no argument kind=: it takes type, zone, image, user, commands*",
         ),
         (
             "@pytest.mark.ec2_instance('m5.large', zon='us-east-1a')",
             "ec2_instance",
-            "*BadMarker*has no argument zon=; did you mean zone=?*",
+            "*BadMarker*has no argument zon=: did you mean zone=?*",
         ),
         ("@pytest.mark.ec2_instance()", "ec2_instance", "*BadMarker*ec2_instance needs type*"),
         (
@@ -116,8 +116,7 @@ def no_region(monkeypatch, pytester):
         (
             "@pytest.mark.ec2_pair('m5.large', servertype='m5.large')",
             "ec2_pair",
-            "*BadMarker*ec2_pair has no argument servertype=; did you mean server_type=? It takes client_type, "
-            "server_type, placement, zones, image, user, commands*",
+            "*BadMarker*ec2_pair has no argument servertype=: did you mean server_type=?",
         ),
         (
             "@pytest.mark.ec2_pair('m5.large', 'm5.large', 'cluster')",
@@ -254,7 +253,7 @@ def test_unmarked(ec2_pair):
     )
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["ec2_pair needs @pytest.mark.ec2_pair(client_type), such as 'm5.2xlarge'"])
+    result.stdout.fnmatch_lines(["*ec2_pair needs @pytest.mark.ec2_pair(client_type), such as 'm5.2xlarge'"])
 
 
 @pytest.mark.parametrize("value", ["0", "0.5", "-60", "3601", "sixty", "nan", "inf", "60x", ""])

@@ -207,7 +207,7 @@ def test_each_assertion_is_judged_by_its_place(run):
         """
     )
     result.assert_outcomes(passed=6, failed=1)
-    result.stdout.fnmatch_lines(["  held: reaches*6 of 6*", "  violated: steady*0 of 6*"])
+    result.stdout.fnmatch_lines(["violated: steady*0 of 6*", "held: reaches*6 of 6*"])
 
 
 def test_repeats_that_assert_different_promises_are_not_mixed(run):

@@ -301,6 +301,22 @@ def test_cells_escape_markdown():
     assert "&lt;here>" in text
 
 
+@pytest.mark.parametrize("width", [40, 79, 120])
+def test_the_id_of_a_volume_stays_on_one_line(width):
+    volume = "vol-353379c1962cbc32a"
+    verdict = Verdict(
+        Outcome.VIOLATED,
+        "violated: x",
+        "reaches x",
+        Iops(9000),
+        Iops(3000),
+        bound_by=(Ceiling(f"gp3 {volume}", "volume IOPS", "volume", Iops(3000)),),
+    )
+    lines = table_lines(rows_of([("t.py::test_it", judged(verdict))]), width)
+    assert sum(volume in line for line in lines) == 1
+    assert all(len(line) <= width for line in lines)
+
+
 @pytest.mark.parametrize("options", [[], ["-n1"]], ids=str)
 def test_junit_carries_promise_measurement_and_verdict(judged_run, pytester, options):
     if options:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 _ROOT = Path(__file__).parent.parent.parent
 RIGHT = """
 from pytest_cloudbench import (
-    SQLIO, CreateFilesCall, Curve, FioCall, Iperf3Call, Measurement, Pair, SweepCall, Volume,
+    SQLIO, CreateFilesCall, Curve, FioCall, Iperf3Call, Measurement, Pair, SweepCall, Volume, cloudbench_all_of,
 )
 
 
@@ -23,11 +24,15 @@ def test_storage(ebs_volume: Volume, fio: FioCall) -> None:
     for job in SQLIO:
         fio(ebs_volume, **job, runtime=60)
     assert run.cost < 0.50 and run.cost.per_hour
+    with cloudbench_all_of():
+        assert run.latency.at_most(p99="2 ms")
+        run.reaches(ebs_volume.iops)
 
 
 def test_network(ec2_pair: Pair, iperf3: Iperf3Call) -> None:
     run = iperf3(ec2_pair, streams=5, duration=1800, bitrate="5 Gbit/s", window="4m", dscp="ef")
     assert run.reaches("4.97 Gbit/s")
+    assert run.rtt.at_most(mean="1 ms", max=0.005)
 
 
 def test_the_rest(ebs_volume: Volume, create_files: CreateFilesCall, sweep: SweepCall) -> None:
@@ -52,6 +57,12 @@ WRONG = {
     "sweep(ebs_volume, steptime=5)": "steptime",
     "create_files(ebs_volume.mounted(), worker=2)": "worker",
 }
+
+
+def tutorial() -> str:
+    """Return the file that a reader of the tutorial has before its last step, and the last line of that step."""
+    text = (_ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    return "\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 def mypy_errors(folder: Path) -> list[str]:
@@ -89,6 +100,7 @@ def pyright_errors(folder: Path) -> list[str]:
 @pytest.mark.parametrize("errors_of", [mypy_errors, pyright_errors])
 def test_known_options_are_typed_and_misspelt_ones_are_errors(tmp_path, errors_of):
     (tmp_path / "right.py").write_text(RIGHT)
+    (tmp_path / "test_storage.py").write_text(tutorial())
     (tmp_path / "wrong.py").write_text(HEAD + "".join(f"    {call}\n" for call in WRONG))
     errors = errors_of(tmp_path)
     assert [line for line in errors if not line.startswith("wrong.py")] == []

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_cloudbench.options import OPTIONS
 from pytest_cloudbench.reports.properties import UNDECIDED_PROPERTY
 from pytest_cloudbench.reports.summary import (
     CONDITION_PROPERTY,
@@ -27,7 +28,11 @@ class Terminal:
 
     def __init__(self, *, isatty, width):
         self.isatty = isatty
-        self.config = SimpleNamespace(get_terminal_writer=lambda: SimpleNamespace(fullwidth=width))
+        self.config = SimpleNamespace(
+            get_terminal_writer=lambda: SimpleNamespace(fullwidth=width),
+            getoption=lambda name, default=None: default,
+            getini={option.ini: option.default for option in OPTIONS}.get,
+        )
         report = SimpleNamespace(nodeid="test_a.py::test_it", when="call", user_properties=PROPERTIES)
         self.stats = {"passed": [report]}
         self.lines = []
@@ -60,7 +65,7 @@ def test_in_a_file_a_sentence_is_one_line():
     terminal = Terminal(isatty=False, width=40)
     write_verdicts(terminal)
     assert terminal.lines == [
-        "cloudbench verdicts",
+        "cloudbench verdicts (embedded region, quick pace)",
         "test_a.py::test_it",
         f"  {HELD}",
         "  (time compressed 60 times: 1,800 s ran in 30 s; 2 iperf3 processes)",
@@ -83,18 +88,39 @@ def test_what_skipped_tests_held_is_named_only_if_they_held_something(tests, hel
     assert line.startswith(said)
 
 
-@pytest.mark.parametrize("skipped", [(), (2,), (1, 2), (1, 2, 3)])
-def test_repeats_under_equal_conditions_are_shown_once_but_each_that_is_skipped(skipped):
-    terminal = Terminal(isatty=False, width=200)
+def repeats(conditions, skipped=()):
+    """Reports of repeats under these conditions, one for each; some are skipped."""
     undecided = (UNDECIDED_PROPERTY, "skipped, not passed: 1 inconclusive")
-    terminal.stats["passed"] = [
+    return [
         SimpleNamespace(
-            nodeid=f"test_a.py::test_it[repeat {number} of 3]",
+            nodeid=f"test_a.py::test_it[repeat {number} of {len(conditions)}]",
             when="call",
-            user_properties=[PROPERTIES[1], *[undecided] * (number in skipped)],
+            user_properties=[
+                *((CONDITION_PROPERTY, each) for each in texts),
+                *[undecided] * (number in skipped),
+            ],
         )
-        for number in (1, 2, 3)
+        for number, texts in enumerate(conditions, 1)
     ]
+
+
+@pytest.mark.parametrize("skipped", [(), (2,), (1, 2), (1, 2, 3)])
+def test_a_condition_of_all_tests_is_shown_once_and_each_repeat_that_is_skipped(skipped):
+    terminal = Terminal(isatty=False, width=200)
+    terminal.stats["passed"] = repeats([["compressed"]] * 3, skipped)
     write_verdicts(terminal)
-    assert terminal.lines.count(f"  {undecided[1]}") == len(skipped)
-    assert sum("::test_it" in line for line in terminal.lines) == len(skipped) + (len(skipped) < 3)
+    assert terminal.lines.count("  skipped, not passed: 1 inconclusive") == len(skipped)
+    assert sum("::test_it" in line for line in terminal.lines) == len(skipped)
+    assert [line for line in terminal.lines if "compressed" in line] == ["in all tests: compressed"]
+
+
+def test_repeats_under_equal_conditions_are_shown_once():
+    terminal = Terminal(isatty=False, width=200)
+    terminal.stats["passed"] = repeats([["warm"], ["warm"], ["cold"]])
+    write_verdicts(terminal)
+    assert terminal.lines[1:] == [
+        "test_a.py::test_it[repeat 1 of 3]",
+        "  (warm)",
+        "test_a.py::test_it[repeat 3 of 3]",
+        "  (cold)",
+    ]

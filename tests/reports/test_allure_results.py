@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,7 @@ def test_held(fio, left):
     steps = {
         each["befores"][0]["name"]: [(step["name"], step.get("status")) for step in each.get("afters", [])]
         for each in containers
+        if each.get("befores")
     }
     assert {"left", "fio"} <= steps.keys()
     assert sorted(steps["left"]) == [("left::2", "passed"), ("left::<lambda>", "passed")]
@@ -108,9 +111,18 @@ def test_host_lost(fio):
 def test_wrong_job(fio):
     fio("volume", rw="no such thing")
 
-def test_own_check_failed(fio):
+def test_own_figure_beside_a_held_verdict(fio):
     assert judged(fio, "held")
-    assert "promise" == "violated"
+    assert fio(measured(3000.0), rw="randread").iops > 9000
+
+def test_own_check_before_a_measurement(fio):
+    assert 1 == 2
+    judged(fio, "held")
+
+def test_an_assertion_of_a_library(fio):
+    import paramiko.util
+    assert judged(fio, "held")
+    exec(compile("assert 1 == 2", "util.py", "exec"), vars(paramiko.util))
 
 def test_bug(fio):
     1 / 0
@@ -131,7 +143,9 @@ def test_known(fio):
         "test_plain_figures_violated": ("failed", "violated"),
         "test_host_lost": ("broken", "infrastructure"),
         "test_wrong_job": ("broken", "broken"),
-        "test_own_check_failed": ("failed", "broken"),
+        "test_own_figure_beside_a_held_verdict": ("failed", "violated"),
+        "test_own_check_before_a_measurement": ("failed", "broken"),
+        "test_an_assertion_of_a_library": ("failed", "broken"),
         "test_bug": ("broken", "broken"),
         "test_skipped_by_its_author": ("skipped", None),
         "test_known": ("skipped", None),
@@ -172,7 +186,65 @@ def matching(trace, categories):
     return whole
 
 
-def test_verdicts_come_first_then_tables_and_raw_files_then_the_tests_own(run, results, pytester):
+def test_verdicts_are_a_table_in_the_description_before_the_test_s_own(run, results):
+    run(
+        """
+import allure
+
+def test_it(fio):
+    '''Whether it is <fast>.'''
+    run = fio(measured(3000.0, 3001.0, conditions=("quick pace: runtime 300 s -> 10 s",)), rw="randread")
+    run.on_verdict(verdict("held"))
+    run.on_verdict(verdict("violated"))
+    assert run.iops > 9_000
+
+@allure.description_html("<i>mine</i>")
+def test_html(fio):
+    judged(fio, "held")
+
+def test_without_a_verdict(fio):
+    '''Plain.'''
+    fio(measured(3000.0), rw="randread")
+"""
+    )
+    first, second, third = (each.get("descriptionHtml") for each in results())
+    words = re.sub(r"<[^>]+>", " ", first).split()
+    assert words[:4] == ["verdict", "promised", "measured", "limited"]
+    assert " ".join(words[5:]) == (
+        "held reaches 4 IOPS violated reaches 4 IOPS violated assert run.iops &gt; 9_000 3000.5 &gt; 9000 "
+        "Conditions: quick pace: runtime 300 s -&gt; 10 s Whether it is &lt;fast&gt;."
+    )
+    assert second.endswith("</table><i>mine</i>")
+    assert third is None
+
+
+def test_private_fixtures_and_those_of_other_plugins_are_no_setup_of_a_test(run, pytester):
+    run(
+        """
+@pytest.fixture
+def _private():
+    yield
+
+@pytest.fixture
+def mine():
+    yield
+
+def test_it(fio, mine, _private, tmp_path, monkeypatch):
+    judged(fio, "held")
+
+def test_other(mine, tmp_path):
+    pass
+"""
+    )
+    containers = [json.loads(path.read_text()) for path in pytester.path.glob("out/*-container.json")]
+    shown = sorted(row["name"] for each in containers for row in each.get("befores", ()))
+    assert set(shown) <= {"fio", "mine", "tmp_path"}
+    assert shown.count("mine") == 2
+    after = {row["name"].partition("::")[0] for each in containers for row in each.get("afters", ())}
+    assert after <= {"fio", "mine"}
+
+
+def test_attachments_are_pictures_then_tables_then_one_archive_then_the_tests_own(run, results, pytester):
     run(
         """
 import allure
@@ -180,6 +252,7 @@ import allure
 def test_it(fio):
     allure.attach("mine", "my own")
     run = fio(measured(3000.0, 3001.0, raw={"result.json": b"{}", "stderr": b""}), rw="randread")
+    fio(measured(2000.0, 2001.0), rw="randread")
     run.on_verdict(verdict("held"))
     run.on_verdict(verdict("violated", "<3> of | 4"))
 """
@@ -187,25 +260,32 @@ def test_it(fio):
     [result] = results()
     attached = [(each["name"], each.get("type", "")) for each in result["attachments"]]
     pictures = [name for name, kind in attached if kind.startswith("image/")]
-    assert attached[:2] == [("held: 3 of 4 IOPS", "text/plain"), ("violated: <3> of | 4", "text/plain")]
-    assert [name for name, _ in attached[2 : 2 + len(pictures)]] == pictures
-    assert attached[2 + len(pictures) :] == [
-        ("fio randread 4k: figures", "text/html"),
-        ("fio randread 4k: figures as Markdown", "text/markdown"),
-        ("fio randread 4k: second by second", "text/csv"),
-        ("fio randread 4k: command", "text/plain"),
-        ("fio randread 4k: result.json", "application/json"),
+    assert [name for name, _ in attached[: len(pictures)]] == pictures
+    assert attached[len(pictures) :] == [
+        ("figures behind the verdicts", "text/html"),
+        ("fio randread 4k (1): figures", "text/html"),
+        ("fio randread 4k (2): figures", "text/html"),
+        ("second by second, and the tools' own files", "application/zip"),
         ("my own", ""),
     ]
     sources = {each["name"]: pytester.path / "out" / each["source"] for each in result["attachments"]}
-    assert all(path.is_file() for path in sources.values())
-    table = sources["fio randread 4k: second by second"].read_text().splitlines()
+    with zipfile.ZipFile(sources["second by second, and the tools' own files"]) as archive:
+        assert archive.namelist() == [
+            f"{number}-{name}"
+            for number in (1, 2)
+            for name in ("second-by-second.csv", "command.txt", "result.json")
+        ]
+        table = archive.read("1-second-by-second.csv").decode().splitlines()
     assert table[0] == "seconds,iops,throughput_bytes_per_s,latency_s"
     assert table[1].startswith("1,3000,")
-    page = sources["fio randread 4k: figures"].read_text()
-    assert "3,000.50" in page
-    assert "<script" not in page
-    assert "http" not in page
+    page = sources["fio randread 4k (1): figures"].read_text()
+    assert "<td>IOPS</td><td>3,000</td>" in page
+    explained = sources["figures behind the verdicts"].read_text()
+    assert "violated: &lt;3&gt; of | 4" in explained
+    for text in (page, explained):
+        assert "<script" not in text
+        assert "http" not in text
+        assert "{" not in text.partition("</style>")[2]
 
 
 def test_steps_have_times_and_contain_the_steps_within_them(run, results):
@@ -395,7 +475,7 @@ def test_it(fio, request):
     [result] = results()
     assert not result.get("links")
     parameters = {each["name"]: each for each in result["parameters"]}
-    assert parameters["volumes"]["value"] == "gp3 vol-1, io2 vol-2"
+    assert parameters["volumes"]["value"] == "gp3 10 GiB/3,000 IOPS/125 MiB/s, io2 80 GiB/80,000 IOPS"
     assert parameters["cost"]["value"] == "0.10 USD", "of the minute that is billed at least"
     assert parameters["cost"]["excluded"], "it is no part of the test's identity"
 
@@ -418,9 +498,9 @@ def test_it(fio):
         ("failed", "violated"),
         ("passed", None),
     ]
-    assert [each["attachments"][0]["name"] for each in (first, second)] == [
-        "violated: 3 of 4 IOPS",
-        "held: 3 of 4 IOPS",
+    assert [re.findall(r"held|violated", each["descriptionHtml"]) for each in (first, second)] == [
+        ["violated"],
+        ["held"],
     ]
 
 
@@ -444,7 +524,9 @@ def test_it(fio, number):
 
 def test_without_a_test_of_ours_nothing_is_added(pytester):
     pytester.makepyfile("def test_it():\n    assert 0\n")
-    pytester.runpytest_subprocess(*NO_EVIDENCE, "--alluredir=out").assert_outcomes(failed=1)
+    pytester.runpytest_subprocess(*NO_EVIDENCE, "-p", "no:asyncio", "--alluredir=out").assert_outcomes(
+        failed=1
+    )
     assert not [
         path.name for path in (pytester.path / "out").iterdir() if not path.name.endswith("-result.json")
     ]
@@ -470,7 +552,7 @@ def test_compared_runs_are_attached_as_one_picture_after_the_verdicts(run, resul
     (result,) = results()
     names = [each["name"] for each in result["attachments"]]
     at = names.index("comparison: fio randread 8k against fio randread 4k")
-    assert names[at + 1] == "comparison: fio randread 8k against fio randread 4k as PNG"
+    assert len(names) == len(set(names))
     assert at < names.index("fio randread 4k: IOPS over time")
     assert result["attachments"][at]["type"] == "image/svg+xml"
 
@@ -497,11 +579,13 @@ def test_a_sweep_is_attached_as_its_curve_with_every_step(run, results, pytester
     run(SWEEPING)
     (result,) = results()
     attached = {each["name"]: each for each in result["attachments"]}
-    assert next(iter(attached)).startswith("comparison: ")
-    for mix in ("4k-random-read", "vdi-boot"):
-        assert attached[f"sweep {mix}: latency over load"]["type"] == "image/svg+xml"
-        table = pytester.path / "out" / attached[f"sweep {mix}: every step"]["source"]
-        assert "in flight" in table.read_text()
+    assert re.fullmatch("comparison: .*, latency over load", next(iter(attached)))
+    archive = pytester.path / "out" / attached["second by second, and the tools' own files"]["source"]
+    with zipfile.ZipFile(archive) as raw:
+        for number, mix in enumerate(("4k-random-read", "vdi-boot"), 1):
+            (name,) = (name for name in attached if name.startswith(f"sweep {mix} on "))
+            assert attached[name]["type"] == "image/svg+xml"
+            assert b"in flight" in raw.read(f"sweep-{mix}-{number}.txt")
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2", "-p", "xdist")])

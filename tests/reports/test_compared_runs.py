@@ -55,9 +55,9 @@ def test_runs_of_one_workload_are_named_by_what_was_asked():
     runs = [
         dataclasses.replace(run, asked=each) for each in (deep, shallow | {"rate_iops_total": 200.0}, deep)
     ]
-    assert names_of(runs) == ["iodepth 16 (1)", "iodepth 1, rate_iops_total 200.0", "iodepth 16 (2)"]
+    assert names_of(runs) == ["iodepth 16 (1)", "iodepth 1, IOPS limited to 200", "iodepth 16 (2)"]
     many = [dataclasses.replace(run, asked={f"option_{n}": n + more for n in range(9)}) for more in (0, 1)]
-    assert names_of(many) == ["option_0 0, option_1 1, option_2 2", "option_0 1, option_1 2, option_2 3"]
+    assert names_of(many) == ["option 0 0, option 1 1, option 2 2", "option 0 1, option 1 2, option 2 3"]
 
 
 def test_runs_without_differences_are_numbered():

@@ -1,6 +1,7 @@
 """The picture of curves: its texts in the SVG, and a valid PNG beside it."""
 
 import builtins
+import dataclasses
 import io
 import re
 import sys
@@ -19,6 +20,7 @@ from pytest_cloudbench.reports.plots.curve import MARKERS, MOST_CURVES, curves_p
 from pytest_cloudbench.reports.plots.drawing import WIDTH_IN, Drawing, _length_pt
 from pytest_cloudbench.reports.plots.picture import PlotsMissing
 
+ID = "vol-0123456789abcdef0"
 ON_30 = {
     "on": instance("i3.metal", 64_000, 1_137.7),
     "volumes": tuple((f"vol-{number}", gp2(size_gib=1_000)) for number in range(30)),
@@ -59,7 +61,7 @@ def test_one_curve_with_its_ceilings_its_knee_and_its_tail():
         "30 gp2 volumes IOPS, 90,000 IOPS",
         "maximum 64,000 IOPS, 60 ms",
         "knee 57,600 IOPS, 1.8 ms",
-        "p99",
+        "p99 of the steps",
     ):
         assert text in said
     assert any("the ring the knee (Kneedle)" in text for text in said)
@@ -80,12 +82,57 @@ def test_ceilings_of_several_curves_name_their_curves():
     assert {"4k-random-read", "vdi-boot"} <= set(said)
     assert "i3.metal EBS throughput, 41,457 IOPS (vdi-boot)" in " ".join(said), "wrapped if it does not fit"
     assert "i3.metal EBS IOPS, 64,000 IOPS" in said, "the same for both"
-    assert "p99" not in said, "the tails of several curves cannot be distinguished"
+    assert "p99 of the steps" not in said, "the tails of several curves cannot be distinguished"
 
 
 def test_labels_distinguish_curves_of_one_mix():
     said = texts(curves_picture([curve_of(), curve_of(32_000, outstanding=960)], labels=["gp3", "gp2"]).svg)
     assert {"gp3", "gp2"} <= set(said)
+
+
+def test_curves_of_one_mix_without_labels_are_named_by_what_differs():
+    one, other = curve_of(volumes=((ID, gp2(size_gib=2_000)),)), curve_of(32_000)
+    one = dataclasses.replace(one, maximum=dataclasses.replace(one.maximum, target=f"gp3 {ID}"))
+    other = dataclasses.replace(other, maximum=dataclasses.replace(other.maximum, target=f"io2 {ID[:-1]}1"))
+    said = texts(curves_picture([one, other]).svg)
+    assert {"gp3", "io2", "latency over load: gp3 against io2"} <= set(said)
+    assert not any("vol-" in text for text in said)
+
+
+def test_a_long_title_and_its_subtitle_are_wrapped_and_never_cut():
+    words = [f"word{number}" for number in range(60)]
+    said = " ".join(texts(curves_picture([curve_of()], title=" ".join(words)).svg))
+    assert all(word in said for word in words)
+    assert "…" not in said
+
+
+def names_crossed(svg):
+    """Return the names of ceilings through which the upright line of a ceiling goes."""
+    root = ElementTree.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    lines = []
+    for path in root.iter(f"{space}path"):
+        points = re.findall(r"[ML] ([\d.]+) ([\d.]+)", path.get("d", ""))
+        if len(points) == 2 and points[0][0] == points[1][0] and "stroke-dasharray" in path.get("style", ""):
+            lines.append((float(points[0][0]), *sorted(float(y) for _, y in points)))
+    rows = {"".join(each.itertext()).strip(): float(each.get("y")) for each in root.iter(f"{space}text")}
+    return [
+        text
+        for text, left, right in placed(svg)
+        if text.endswith((" IOPS", ")")) and "EBS" in text
+        for x, top, bottom in lines
+        if left + 1 < x < right - 1 and top < rows[text] - 4 < bottom
+    ]
+
+
+def test_no_ceiling_s_line_goes_through_the_name_of_another():
+    corners = [
+        curve_of(mix="4k-random-read", **ON_30),
+        curve_of(17_360, mix="64k-sequential-read", outstanding=480, **ON_30),
+    ]
+    svg = curves_picture(corners).svg
+    assert b"stroke-dasharray" in svg
+    assert names_crossed(svg) == []
 
 
 def test_curves_differ_by_more_than_colour():
@@ -153,7 +200,7 @@ def test_the_names_of_ceilings_stay_within_the_picture_and_beside_their_lines():
     names = [
         text for text in placed(svg) if "EBS" in text[0] or "random-write)" in text[0] or "gp2 v" in text[0]
     ]
-    assert any(text.startswith("i3.metal EBS throughput, 17,360 IOPS (64k-") for text, *_ in names)
+    assert any(text.startswith("i3.metal EBS throughput, 17,360 IOPS") for text, *_ in names)
     for text, left, right in names:
         if not text.startswith("Higher"):
             assert left > 0, text

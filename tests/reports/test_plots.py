@@ -22,7 +22,7 @@ from pytest_cloudbench.reports.plots.sheet import spread
 pytest.importorskip("matplotlib")
 
 from pytest_cloudbench.reports.plots.comparison import bars, plot_comparison
-from pytest_cloudbench.reports.plots.drawing import broken
+from pytest_cloudbench.reports.plots.drawing import FONT_PT, _length_pt, broken
 from pytest_cloudbench.reports.plots.kinds import creation_plots, line_plot, network_plots, storage_plots
 from pytest_cloudbench.reports.plots.kinds import drawn as draw
 from pytest_cloudbench.reports.plots.picture import PlotsMissing
@@ -155,7 +155,7 @@ def test_a_network_with_its_burst():
 def test_both_directions_of_a_network():
     forward, backward = network(noisy(4.9, 20)), network(noisy(3.8, 20), reverse=True)
     (picture,) = plot_measurement(network(noisy(8.7, 20), directions=(forward, backward)))
-    assert {"i-0a to i-0b", "i-0b to i-0a"} <= set(texts(picture))
+    assert {"client to server", "server to client"} <= set(texts(picture))
 
 
 def test_files_and_their_device():
@@ -167,6 +167,33 @@ def test_files_and_their_device():
     assert "after 40 s" in said
     assert any("on the device after 70 s" in line for line in said)
     assert f"io2 {VOLUME} throughput" in said or any("Higher than shown" in line for line in said)
+
+
+def test_files_of_a_moment_have_a_picture_of_their_times():
+    run = dataclasses.replace(
+        files(40, 205, to_device_s=70, mib=125, target="xfs"), written_s=0.07, on_device_s=1.68
+    )
+    run = dataclasses.replace(run, series=dataclasses.replace(run.series, seconds=(), files_per_second=()))
+    (picture,) = plot_measurement(run)
+    said = texts(picture)
+    assert picture.name == "time of the files"
+    assert {"last file written", "all on the device", "time, s"} <= set(said)
+    assert any(line.startswith("70 ms, ") and line.endswith("files/s") for line in said)
+    assert any(line.startswith("1.7 s, ") for line in said)
+
+
+def test_a_ceiling_that_holds_for_a_burst_says_so():
+    picture = plot_measurement(network([*noisy(9.93, 100, 0.003), *noisy(2.48, 60, 0.003)]))[0]
+    assert {"10 Gbit/s (burst)", "2.5 Gbit/s (network credits spent)"} <= set(texts(picture))
+
+
+def test_words_of_wide_ticks_stay_within_the_picture():
+    sheet = Sheet([2.0])
+    sheet.panels[0].upwards(0, 40_000_000)
+    root = ElementTree.fromstring(sheet.picture("wide").svg)
+    for each in root.iter("{http://www.w3.org/2000/svg}text"):
+        if "," in (each.text or ""):
+            assert float(each.get("x")) - _length_pt(each.text, FONT_PT, False) > 0
 
 
 @pytest.mark.parametrize("rates", [[80_000.0], []])

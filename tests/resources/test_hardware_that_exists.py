@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_cloudbench import ExistingHardware, NotOffered, Size, gp2, gp3, recorded_limits
-from pytest_cloudbench.hosts import devices, filesystems
+from pytest_cloudbench.hosts import content, devices
 from pytest_cloudbench.hosts import disks_below as below
 from pytest_cloudbench.hosts.device_facts import DeviceFacts
 from pytest_cloudbench.hosts.devices import BlockDevice
@@ -216,7 +216,7 @@ def proven(monkeypatch) -> list[str]:
     done: list[str] = []
     monkeypatch.setattr(Volume, "device", property(lambda self: BlockDevice("/dev/nvme1n1", self.size, RAW)))
     monkeypatch.setattr(BlockDevice, "prove", lambda self, host, **how: done.append(f"prove {how}"))
-    monkeypatch.setattr(filesystems, "refuse_content", lambda host, paths: done.append(f"look into {paths}"))
+    monkeypatch.setattr(content, "refuse_content", lambda host, paths: done.append(f"look into {paths}"))
     return done
 
 
@@ -270,13 +270,13 @@ def test_reads_of_its_raw_local_disks_say_that_they_may_not_be_written(finder, m
 
 
 def test_what_a_device_contains_is_named(monkeypatch):
-    carried = {"/dev/a": filesystems.Signature("LVM2_member"), "/dev/b": None}
-    monkeypatch.setattr(filesystems, "read_signature", lambda host, path: carried[path])
+    carried = {"/dev/a": content.Signature("LVM2_member"), "/dev/b": None}
+    monkeypatch.setattr(content, "read_signatures", lambda host, paths: [carried[each] for each in paths])
     host = SimpleNamespace(label="theirs", perform=lambda name, arguments, run: run(), listener=None)
     with pytest.raises(
         NotOurs, match="on theirs, /dev/a carries an LVM physical volume: nothing is written to it"
     ):
-        filesystems.refuse_content.__wrapped__(host, ["/dev/a", "/dev/b"])
+        content.refuse_content.__wrapped__(host, ["/dev/a", "/dev/b"])
 
 
 @pytest.mark.parametrize(

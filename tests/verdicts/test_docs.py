@@ -11,6 +11,7 @@ from synthetic_runs import CALM, LATE, run_of
 from test_burst_ends_at import falling, gp2_iops
 from test_latency_limits import at_the_ceiling, latency, one_after_another
 from test_scales_linearly import on
+from test_sentences import round_trips
 
 from pytest_cloudbench.limits.network import flow_limit
 from pytest_cloudbench.verdicts import change_point
@@ -76,6 +77,8 @@ def sentences():
             reaches(run_of(45_000, outstanding=64, delay=LATE), "80,000 IOPS"),
             reaches(run_of(20_000, outstanding=6, delay=CALM), "80,000 IOPS"),
             latency_at_most(one_after_another(5, 0.1), latency(5, 9), {"p99": "8 ms"}),
+            latency_at_most(network_run(2.0), round_trips(0.4, 0.9), {"mean": "1 ms"}),
+            latency_at_most(flow, round_trips(8, 9), {"mean": "1 ms"}),
             scales_linearly(in_linear_steps, with_=[1, 2, 5]),
             scales_linearly(at_the_instance, with_=[1, 2, 5]),
         )
@@ -84,7 +87,7 @@ def sentences():
 
 def test_every_quoted_sentence_is_one_that_a_verdict_says():
     quoted = [line for block in blocks("text") for line in block.splitlines()]
-    assert len(quoted) == 22
+    assert len(quoted) == 24
     assert set(quoted) == sentences()
 
 

@@ -6,6 +6,7 @@ After a change of wording, write the file with `python tests/verdicts/test_sente
 import dataclasses
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 from synthetic_curves import curve_of
 from synthetic_networks import (
@@ -49,6 +50,10 @@ from pytest_cloudbench.verdicts.sustains import sustains
 
 SENTENCES = Path(__file__).parent / "sentences.txt"
 BUSY = GeneratorLoad(cpu_percent_busiest=99.5)
+
+
+def round_trips(mean_ms, max_ms):
+    return SimpleNamespace(mean_s=mean_ms / 1000, max_s=max_ms / 1000)
 
 
 def noisy(gbit, seed, spread=0.02):
@@ -223,6 +228,16 @@ def of_latency_and_files():
         latency_at_most(
             run_of(10_000, outstanding=16, machine=STRONG_MACHINE, delay=LATE), latency(1.6), {"mean": "1 ms"}
         ),
+    )
+    yield "at_most, round trips", latency_at_most(network_run(2.0), round_trips(0.4, 0.9), {"mean": "1 ms"})
+    yield "at_most, round trips, slow", latency_at_most(network_run(2.0), round_trips(3, 4), {"mean": "1 ms"})
+    yield (
+        "at_most, round trips, at a limit",
+        latency_at_most(network_run(4.96, client=C5_18XL), round_trips(8, 9), {"mean": "1 ms"}),
+    )
+    yield (
+        "at_most, round trips, region",
+        latency_at_most(network_run(2.0, on=machine(12)), round_trips(0.1, 0.2), {"mean": "1 ms"}),
     )
     yield "stays_below, curve", stays_below(curve_of(), "2ms", until=60_000)
     yield "stays_below, curve", stays_below(curve_of(**LIMITED), "1ms")

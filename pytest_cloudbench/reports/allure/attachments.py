@@ -1,47 +1,53 @@
-"""The attachments of a test's result: verdicts first, then pictures, tables and the tools' own files."""
+"""The attachments of a test's result: pictures, tables, and one archive of raw data."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import uuid
+import zipfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.reports.comparisons import joined
+from pytest_cloudbench.reports.comparisons import is_curve, joined
 from pytest_cloudbench.reports.hooks import unharmed
-from pytest_cloudbench.reports.measurement_tables import figures, html_table, markdown, series_csv
+from pytest_cloudbench.reports.measurement_tables import figures, series_csv
+from pytest_cloudbench.reports.pages import Section, page
 from pytest_cloudbench.reports.plots.picture import Picture, PlotsMissing
+from pytest_cloudbench.reports.verdict_tables import all_explained
+from pytest_cloudbench.verdicts.wording import without_ids
 
 if TYPE_CHECKING:
     from pytest_cloudbench.evidence.cleaner import Cleaner
     from pytest_cloudbench.reports.allure.result import Attempt
-    from pytest_cloudbench.verdicts.verdict import Verdict
 
 _BY_ENDING = {
-    "json": "application/json",
-    "csv": "text/csv",
+    "txt": "text/plain",
     "html": "text/html",
     "svg": "image/svg+xml",
-    "png": "image/png",
-    "md": "text/markdown",
+    "zip": "application/zip",
 }
 _NAME_LENGTH = 150
-_VERDICTS_APART = 12
-"""More verdicts, as in a sweep, become one attachment, because nobody reads a page of a hundred titles."""
+_RAW = "second by second, and the tools' own files"
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)
+"""The time of all files in an archive, so that equal data give equal archives."""
 
 
 def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
-    """Attach everything of one attempt, before the attachments of the test itself."""
+    """Attach everything of one attempt, before the attachments of the test itself.
+
+    What is attached is cleaned when it is written; the ``cleaner`` is for the archive, which cannot be cleaned later.
+    """
     result, measurements = attempt.result, attempt.measurements
     theirs = list(result.attachments)
     result.attachments.clear()
 
-    def attach(name: str, data: bytes, ending: str, *, clean: bool = True) -> None:
+    def attach(name: str, data: bytes, ending: str) -> None:
         reporter.attach_data(
             str(uuid.uuid4()),
-            cleaner.data(data) if clean else data,
-            name=cleaner.text(name),
-            attachment_type=_BY_ENDING.get(ending, "text/plain"),
+            data,
+            name=name,
+            attachment_type=_BY_ENDING[ending],
             extension=ending,
             parent_uuid=result.uuid,
         )
@@ -52,70 +58,61 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
         with unharmed("a picture"), contextlib.suppress(PlotsMissing):
             found = draw()
         for each in found:
-            name = f"{prefix}: {each.name}" if named else prefix
-            attach(name, each.svg, "svg", clean=False)
-            attach(f"{name} as PNG", each.png, "png", clean=False)
+            attach(f"{prefix}: {each.name}" if named else prefix, each.svg, "svg")
 
-    _attach_verdicts(attach, measurements, attempt.verdicts)
     titles = _titles(measurements)
     for each in joined(attempt.comparisons):
-        attach_drawn(f"comparison: {_short(each.heading)}", lambda each=each: [each.picture()], named=False)  # type: ignore[misc]
+        of_curves = ", latency over load" if all(map(is_curve, each.runs)) else ""
+        name = f"comparison: {_short(each.heading)}{of_curves}"
+        attach_drawn(name, lambda each=each: [each.picture()], named=False)  # type: ignore[misc]
     for curve, pictures in attempt.curves:
-        attach_drawn(f"sweep {curve.mix.name}: latency over load", pictures, named=False)
-        attach(f"sweep {curve.mix.name}: every step", f"{curve}\n".encode(), "txt")
+        attach_drawn(
+            f"sweep {curve.mix.name} on {without_ids(curve.target)}: latency over load", pictures, named=False
+        )
     for title, pictures in zip(titles, attempt.pictures, strict=True):
         attach_drawn(title, pictures)
+    if attempt.verdicts:
+        name = "figures behind the verdicts"
+        attach(name, page(name.capitalize(), all_explained(attempt.verdicts), "html").encode(), "html")
     for title, measurement in zip(titles, measurements, strict=True):
-        rows = figures(measurement)
-        attach(f"{title}: figures", html_table(rows, title=title).encode(), "html")
-        attach(f"{title}: figures as Markdown", markdown(rows, title=title).encode(), "md")
-        if table := series_csv(measurement):
-            attach(f"{title}: second by second", table.encode(), "csv", clean=False)
-    for title, measurement in zip(titles, measurements, strict=True):
-        if command := getattr(measurement, "command", ""):
-            attach(f"{title}: command", command.encode(), "txt")
-        for name, data in getattr(measurement, "raw", {}).items():
-            if not data:
-                continue
-            _, dot, ending = name.rpartition(".")
-            attach(f"{title}: {name}", data, ending if dot and ending.isalnum() else "txt")
+        attach(f"{title}: figures", page(title, [_figures(measurement)], "html").encode(), "html")
+    files = {
+        f"sweep-{curve.mix.name}-{number}.txt": f"{curve}\n".encode()
+        for number, (curve, _) in enumerate(attempt.curves, 1)
+    }
+    for number, measurement in enumerate(measurements, 1):
+        files |= {f"{number}-{name}": data for name, data in _raw_files(measurement).items()}
+    if files:
+        attach(_RAW, _archive({name: cleaner.data(data) for name, data in files.items()}), "zip")
     result.attachments.extend(theirs)
 
 
-def _attach_verdicts(
-    attach: Callable[[str, bytes, str], None], measurements: Sequence[Any], verdicts: Sequence[Verdict]
-) -> None:
-    if len(verdicts) > _VERDICTS_APART:
-        counts = [verdict.outcome.value for verdict in verdicts]
-        summary = ", ".join(f"{counts.count(word)} {word}" for word in dict.fromkeys(counts))
-        attach(f"Verdicts: {summary}", "\n".join(v.sentence for v in verdicts).encode(), "txt")
-    else:
-        for verdict in verdicts:
-            attach(_short(verdict.sentence), _explained(verdict).encode(), "txt")
-    conditions = list(
-        dict.fromkeys(line for each in measurements for line in getattr(each, "conditions", ()))
-    )
-    if conditions:
-        attach("Conditions of the measurements", "\n".join(conditions).encode(), "txt")
+def _figures(measurement: Any) -> Section:
+    return Section("Figures", ("figure", "value"), tuple(figures(measurement)))
+
+
+def _raw_files(measurement: Any) -> dict[str, bytes]:
+    """Return the series, the command and the tool's own files of a measurement, by name."""
+    table, command = series_csv(measurement), getattr(measurement, "command", "")
+    return {
+        **({"second-by-second.csv": table.encode()} if table else {}),
+        **({"command.txt": command.encode()} if command else {}),
+        **{name.replace("/", "-"): data for name, data in getattr(measurement, "raw", {}).items() if data},
+    }
+
+
+def _archive(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _FIRST_DAY), data, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
 
 
 def _short(sentence: str) -> str:
     if len(sentence) <= _NAME_LENGTH:
         return sentence
     return f"{sentence[: _NAME_LENGTH - 2].rpartition(' ')[0] or sentence[: _NAME_LENGTH - 2]} …"
-
-
-def _explained(verdict: Verdict) -> str:
-    lines = [verdict.sentence, "", f"promise: {verdict.promise}"]
-    lines += [f"asked: {verdict.asked}"] if verdict.asked is not None else []
-    lines += [f"measured: {verdict.figure}"] if verdict.figure else []
-    lines += [f"limited by: {ceiling}" for ceiling in verdict.bound_by]
-    for name, value in verdict.details.items():
-        if name == "envelope":
-            lines += [f"ceiling: {line}" for line in value]
-        elif value not in (None, [], {}, ()):
-            lines.append(f"{name}: {value}")
-    return "\n".join(lines) + "\n"
 
 
 def _titles(measurements: Sequence[Any]) -> list[str]:

@@ -79,7 +79,7 @@ def _volumes(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
     found = []
     for name, default in (("ebs_volume", 1), ("ebs_volumes", None)):
         marker = item.get_closest_marker(name)
-        if marker is not None and name in getattr(item, "fixturenames", ()):
+        if marker is not None and name in getattr(item, "fixturenames", ()) and not _is_parameter(item, name):
             spec = marker.args[0] if marker.args else marker.kwargs.get("spec")
             count = marker.kwargs.get("count") or default
             found.append(f"{count} x {spec}" if count not in (None, 1) else str(spec))
@@ -91,11 +91,16 @@ def _volumes(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
     return found
 
 
+def _is_parameter(item: pytest.Item, name: str) -> bool:
+    """Return whether a parameter of the test decides what the fixture is, and not its marker."""
+    return name in getattr(getattr(item, "callspec", None), "params", ())
+
+
 def _instance_types(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
     found: list[str] = []
     for name in ("ec2_instance", "ec2_pair"):
         marker = item.get_closest_marker(name)
-        if marker is not None and name in getattr(item, "fixturenames", ()):
+        if marker is not None and name in getattr(item, "fixturenames", ()) and not _is_parameter(item, name):
             words = [str(word) for word in (*marker.args, *_named(marker.kwargs)) if word is not None]
             found += dict.fromkeys(words)
     # A host without an API has no type, and is named.

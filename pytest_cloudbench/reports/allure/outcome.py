@@ -53,8 +53,8 @@ _FOREIGN = frozenset({"botocore", "boto3", "paramiko", "fabric", "urllib3"})
 def outcome_of(error: BaseException, verdicts: Sequence[Verdict], *, measured: bool) -> TestOutcome | None:
     """Return the outcome of a phase of a test that ``error`` ended; None for a skip for another reason.
 
-    A failed assertion is a violated promise if a verdict of the test was violated, or if the test judged the figures
-    of a measurement itself, without any verdict.
+    A failed assertion is a violated promise if a verdict of the test was violated; that of a test about what it
+    measured is such a verdict (`reports.asserted`). ``pytest.fail`` is one if nothing else of a measurement was judged.
     """
     from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome
 
@@ -65,7 +65,8 @@ def outcome_of(error: BaseException, verdicts: Sequence[Verdict], *, measured: b
         return TestOutcome.INCONCLUSIVE
     if isinstance(error, AssertionError | pytest.fail.Exception):
         said = [verdict.outcome for verdict in verdicts]
-        if Outcome.VIOLATED in said or (measured and not said):
+        failed = measured and not said and isinstance(error, pytest.fail.Exception)
+        if Outcome.VIOLATED in said or failed:
             return TestOutcome.VIOLATED
         return TestOutcome.BROKEN
     return TestOutcome.INFRASTRUCTURE if _blames_infrastructure(error) else TestOutcome.BROKEN

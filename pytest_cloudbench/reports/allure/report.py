@@ -9,7 +9,7 @@ controller, which receives the facts from its workers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,9 @@ import pytest
 from pytest_cloudbench.reports import tested_on
 from pytest_cloudbench.reports.allure import files as allure_files
 from pytest_cloudbench.reports.allure.attachments import attach_all
-from pytest_cloudbench.reports.allure.labels import marked_labels
+from pytest_cloudbench.reports.allure.clean_results import clean_results
+from pytest_cloudbench.reports.allure.description import describe
+from pytest_cloudbench.reports.allure.labels import marked_labels, uses_cloudbench
 from pytest_cloudbench.reports.allure.outcome import guarded, outcome_of
 from pytest_cloudbench.reports.allure.result import (
     Attempt,
@@ -30,6 +32,7 @@ from pytest_cloudbench.reports.allure.result import (
     make_readable,
     mark,
 )
+from pytest_cloudbench.reports.cleaned_output import cleaner_of, cleans_output
 from pytest_cloudbench.reports.comparisons import ComparedRuns
 from pytest_cloudbench.reports.hooks import unharmed
 from pytest_cloudbench.reports.plots.picture import PlotsMissing, check_can_draw
@@ -46,6 +49,7 @@ def join_allure(config: pytest.Config, run: Callable[[], dict[str, str]]) -> Non
     """Complete allure-pytest's results of this session, if it writes any; ``run`` returns the arguments of `of_run`."""
     if config.pluginmanager.hasplugin("allure_pytest") and config.getoption("allure_report_dir", None):
         config.pluginmanager.register(AllureReport(config, run), "cloudbench-allure")
+        clean_results(lambda: cleaner_of(config) if cleans_output(config) else None)
 
 
 class AllureReport:
@@ -58,6 +62,8 @@ class AllureReport:
         self._attempt: tuple[pytest.Item, Attempt] | None = None
         self._facts: dict[str, list[str]] = {}
         self._files_written = False
+        self._hidden: set[str] = set()
+        _remove_setups(config, self._hidden)
 
     # Hooks of this plugin ---------------------------------------------------------------------------
 
@@ -131,7 +137,7 @@ class AllureReport:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
-        """Keep pytest's own finalizer of a fixture out of the steps of its teardown.
+        """Keep pytest's own finalizer of a fixture out of its teardown, and hide fixtures that tell readers nothing.
 
         allure-pytest turns all finalizers into steps. This one is registered first and runs last, when allure-pytest
         writes the result, so its step would have no end and an unknown outcome.
@@ -143,6 +149,9 @@ class AllureReport:
         finally:
             if getattr(first, "__name__", "") == "<lambda>":
                 finalizers[0] = first
+            of_ours = self._attempt is not None and uses_cloudbench(self._attempt[0])
+            if of_ours and not _tells_readers(fixturedef, self._config.rootpath):
+                self._hidden.add(fixturedef.argname)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -235,15 +244,9 @@ class AllureReport:
         add_labels(item, attempt)
         make_readable(item, attempt)
         add_links(attempt)
-        attach_all(self._reporter(), attempt, self._cleaner())
-
-    def _cleaner(self) -> Any:
-        """Return the cleaner that removes secrets: that of the evidence if the run is recorded."""
-        from pytest_cloudbench.evidence.cleaner import Cleaner
-        from pytest_cloudbench.evidence.recorder import recorder_of
-
-        recorder = recorder_of(self._config)
-        return recorder.cleaner if recorder is not None else Cleaner()
+        conditions = [line for each in attempt.measurements for line in getattr(each, "conditions", ())]
+        describe(attempt.result, attempt.verdicts, conditions)
+        attach_all(self._reporter(), attempt, cleaner_of(self._config))
 
     def _write_files(self) -> None:
         self._files_written = True
@@ -252,6 +255,32 @@ class AllureReport:
             allure_files.write_executor(self._folder)
             facts = {**tested_on.of_run(**self._run()), **self._facts}
             allure_files.write_environment(self._folder, facts)
+
+
+def _remove_setups(config: pytest.Config, hidden: Collection[str]) -> None:
+    """Remove setup and teardown of the fixtures ``hidden`` from allure's containers before they are written."""
+    import allure_commons
+
+    class Remover:
+        @allure_commons.hookimpl(tryfirst=True)
+        def report_container(self, container: Any) -> None:
+            for rows in (container.befores, container.afters):
+                rows[:] = [row for row in rows if row.name.partition("::")[0] not in hidden]
+
+    remover = Remover()
+    allure_commons.plugin_manager.register(remover)
+    config.add_cleanup(lambda: allure_commons.plugin_manager.unregister(remover))
+
+
+def _tells_readers(fixturedef: pytest.FixtureDef[Any], root: Path) -> bool:
+    """Return False for private fixtures, and those of pytest and other plugins."""
+    if fixturedef.argname.startswith("_"):
+        return False
+    if fixturedef.func.__module__.startswith("pytest_cloudbench."):
+        return True
+    code = getattr(fixturedef.func, "__code__", None)
+    path = Path(code.co_filename) if code is not None else root
+    return path.is_relative_to(root) and "site-packages" not in path.parts
 
 
 def _text(value: object) -> str:

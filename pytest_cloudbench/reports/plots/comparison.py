@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import figure
+from pytest_cloudbench.reports.plots.drawing import broken
 from pytest_cloudbench.reports.plots.picture import Picture, check_can_draw
 from pytest_cloudbench.reports.plots.rate_over_time import PANEL_IN, draw_series
 from pytest_cloudbench.reports.plots.rate_scale import (
@@ -26,6 +26,8 @@ MOST_LINES = 6
 _BAR_IN = 0.33
 _MANY_BARS = 60
 _BAR = "#b9cde0"
+_NAMES_IN = 3.6
+_BURST_DASHES = (1.0, 0.8)
 
 
 def plot_comparison(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture:
@@ -97,30 +99,35 @@ def bars(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Pict
         counted = f"files per second until all were {'on the device' if on_device else 'in the page cache'}"
     limits = [None if files else _limit(each, scale) for each in measurements]
     latencies = [getattr(each, "latency", None) for each in measurements]
-    names = [textwrap.shorten(label, 46, placeholder=" …") for label in labels]
-    left = min(3.6, 0.35 + max(len(name) for name in names) * 0.082)
+    left = min(_NAMES_IN, 0.35 + max(len(name) for name in labels) * 0.082)
+    names = ["\n".join(broken(label, left - 0.25)) for label in labels]
     count = len(values)
     bar_in = _BAR_IN if count <= _MANY_BARS else 12 / count
+    if count <= _MANY_BARS:
+        bar_in *= max(name.count("\n") for name in names) * 0.45 + 1
     sheet = Sheet([max(0.7, count * bar_in)], left_in=left, right_in=1.5 if any(latencies) else 0.6)
     panel = sheet.panels[0]
     highest = max([*values, *(limit for limit in limits if limit is not None)])
     bound = any(limit is not None for limit in limits)
     sheet.title(
         title,
-        counted + ("; the mark is the lowest promised ceiling" if bound else ""),
+        counted
+        + ("; the mark is the lowest promised ceiling" if bound else "")
+        + (", dotted if it holds only for a burst" if any(map(_bursts, measurements)) else ""),
     )
     panel.across(0, highest * 1.16 or 1)
     panel.upwards(0, count)
     panel.grid = "x"
     middles = [count - place - 0.5 for place in range(count)]
     panel.rows = list(zip(middles, names, strict=True))
-    for middle, value, limit in zip(middles, values, limits, strict=True):
+    for middle, value, limit, each in zip(middles, values, limits, measurements, strict=True):
         low, high = panel.point(0, middle - 0.31), panel.point(value, middle + 0.31)
         panel.drawing.area(low, (high[0] - low[0], high[1] - low[1]), _BAR, edge=SERIES)
         at = value
         if limit is not None and limit <= highest:
             ends = [panel.point(limit, middle - 0.42), panel.point(limit, middle + 0.42)]
-            panel.drawing.line(ends, LIMIT, width_pt=2.2, z=4, snap=True)
+            dashes = _BURST_DASHES if _bursts(each) else ()
+            panel.drawing.line(ends, LIMIT, width_pt=2.2, dashes=dashes, z=4, snap=True)
             at = max(value, limit) if limit < value + 0.14 * highest else value
         panel.drawing.text(
             panel.point(at, middle), scale.number(value), bold=True, vertical="center", shift_pt=(5, 0)
@@ -181,6 +188,14 @@ def _limit(measurement: Any, scale: RateScale) -> float | None:
         return None
     lowest = envelope.limit_iops if scale.noun == "IOPS" else envelope.limit_throughput
     return None if lowest is None else scale.of(lowest)
+
+
+def _bursts(measurement: Any) -> bool:
+    """Return True if the lowest promised ceiling holds only until the credits of a burst are spent."""
+    envelope = getattr(measurement, "envelope", None)
+    if envelope is None or _kind(measurement) == "files":
+        return False
+    return any(ceiling.base is not None for ceiling in envelope.promised.binding)
 
 
 def _has_series(measurement: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,22 @@ from pytest_cloudbench.reports.plots.picture import Picture, check_can_draw
 from pytest_cloudbench.reports.plots.rate_over_time import CeilingLine, ceiling_lines, told_below
 from pytest_cloudbench.reports.plots.rate_scale import IOPS, MIB_PER_S, RateScale, scale_of
 from pytest_cloudbench.reports.plots.sheet import COLOURS, GREY, LIMIT, QUIET, STYLES, Panel, Sheet
-from pytest_cloudbench.verdicts.wording import duration
+from pytest_cloudbench.verdicts.wording import duration, without_ids
 
 MOST_CURVES = 6
 """More curves than this cannot be distinguished."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 _HEIGHT_IN = 3.7
-_LEFT_IN, _RIGHT_IN = 0.78, 2.75
+_LEFT_IN, _RIGHT_IN = 0.92, 2.75
 _ACROSS_IN = WIDTH_IN - _LEFT_IN - _RIGHT_IN
 _LABEL_IN = 0.17
 _CHARACTER_IN = 0.072
 """Average width of the letters of a ceiling's name, with a margin."""
-_FEWEST_COLUMNS = 16
-_LEFT_FROM = 0.45
-"""A ceiling to the right of this share of the width has its name on the left."""
-_STEEP = 1.5
-"""A line that rises this much at once would cross the text above its start."""
+_FEWEST_COLUMNS, _MOST_COLUMNS = 16, 44
+_MOST_TRIED = 5
+"""Of more ceilings, not every order of their names is tried."""
+_P99_DASHES = (1.0, 1.5)
 _NAME_COLUMNS, _SAID_COLUMNS = 26, 30
 _MS = 1000.0
 
@@ -57,25 +57,36 @@ def curves_picture(curves: Sequence[Any], *, labels: Sequence[str] = (), title: 
         raise ValueError(f"{len(curves)} curves are not drawn in one picture: from 1 to {MOST_CURVES} are")
     if labels and len(labels) != len(curves):
         raise ValueError(f"{len(curves)} curves and {len(labels)} labels: give one label for each")
-    names = list(labels) or [curve.mix.name for curve in curves]
+    names = list(labels) or _names(curves)
     check_can_draw()
     return _drawn(curves, names, title)
+
+
+def _names(curves: Sequence[Any]) -> list[str]:
+    """Return the mixes of the curves; of the same mix, what else differs."""
+    names = [str(curve.mix.name) for curve in curves]
+    if len(set(names)) == len(names):
+        return names
+    from pytest_cloudbench.reports.comparisons import names_of
+
+    return names_of(curves)
 
 
 def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
     scale = _scale(curves)
     sheet = Sheet([_HEIGHT_IN], left_in=_LEFT_IN, right_in=_RIGHT_IN)
     panel = sheet.panels[0]
-    targets = list(dict.fromkeys(curve.target for curve in curves))
-    head = title or f"latency over load: {', '.join(dict.fromkeys(names))}"
+    targets = list(dict.fromkeys(without_ids(curve.target) for curve in curves))
+    mixes = list(dict.fromkeys(str(curve.mix.name) for curve in curves))
+    head = title or f"latency over load: {' against '.join(names) if len(curves) > 1 else mixes[0]}"
     knees = list(dict.fromkeys(curve.knee.method for curve in curves if curve.knee is not None))
     marks = ["each mark a step, the open one the maximum by a closed loop"]
     marks += [f"the ring the knee ({', '.join(knees)})"] if knees else []
-    sheet.title(head, f"{'; '.join(targets)}: {', '.join(marks)}")
+    about = [each for each in (*mixes, *targets) if each not in head]
+    sheet.title(head, "; ".join([*about, ", ".join(marks)]))
     highest = max(scale.mean_of(run) for curve in curves for run in _runs(curve))
     walls, beyond = _walls(curves, names, scale, highest)
     right = max([highest, *(wall.value for wall in walls)]) * 1.06
-    named = [_wall_name(wall, scale, right) for wall in walls]
     alone = len(curves) == 1
     latencies = [run.latency.mean_s * _MS for curve in curves for run in _runs(curve)]
     panel.across(0, right)
@@ -83,17 +94,16 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
         [run.latency.p99_s * _MS for run in _runs(curves[0]) if run.latency.p99_s] if alone else []
     )
     bottom = min(latencies) / 2.2
+    named = _placed([_wall_names(wall, scale, right) for wall in walls])
     # Room above all marks for the names of the ceilings.
-    rows = sum(map(len, named))
+    rows = sum(len(name.lines) for name in named)
     taken = min(0.5, (rows * _LABEL_IN + 0.2) / _HEIGHT_IN)
     top = max(shown) * (max(shown) / bottom) ** (taken / (1 - taken))
     panel.upwards(bottom, top, logarithmic=True)
     panel.unit("mean latency, ms (logarithmic)")
     panel.below(scale.unit)
-    row = 0
     for wall, name in zip(walls, named, strict=True):
-        _wall(panel, wall, name, row=row)
-        row += len(name)
+        _wall(panel, wall, name)
     for number, curve in enumerate(curves):
         _curve(panel, curve, scale, number, alone=alone)
     _named(panel, curves, names, scale)
@@ -116,53 +126,102 @@ def _runs(curve: Any) -> list[Any]:
 def _walls(
     curves: Sequence[Any], names: Sequence[str], scale: RateScale, highest: float
 ) -> tuple[list[CeilingLine], list[CeilingLine]]:
-    """Return the ceilings of all curves, each once: those to draw, and those too far to the right.
+    """Return the ceilings of all curves, each value once: those to draw, and those too far to the right.
 
     A throughput means a different number of I/Os for each mix, so a ceiling of some curves names them.
     """
-    near: dict[CeilingLine, list[str]] = {}
-    far: dict[CeilingLine, list[str]] = {}
+    near: dict[tuple[float, str, bool], dict[str, list[str]]] = {}
+    far: dict[tuple[float, str, bool], dict[str, list[str]]] = {}
     for curve, name in zip(curves, names, strict=True):
         for lines, found in zip(ceiling_lines(curve.envelope, scale, highest), (near, far), strict=True):
             for line in lines:
-                found.setdefault(replace(line, value=round(line.value)), []).append(name)
-    told = [
-        replace(
-            line,
-            remark=", ".join(filter(None, [line.remark, *whose]))
-            if len(whose) < len(curves)
-            else line.remark,
-        )
-        for line, whose in near.items()
-    ]
-    beyond = [line for line in far if line not in near]
-    return sorted(told, key=lambda line: line.value), sorted(beyond, key=lambda line: line.value)
+                same = found.setdefault((round(line.value), line.remark, line.promised), {})
+                for label in line.names:
+                    same.setdefault(without_ids(label), []).append(name)
+
+    def joined(found: dict[tuple[float, str, bool], dict[str, list[str]]]) -> list[CeilingLine]:
+        lines = []
+        for (value, remark, promised), labels in sorted(found.items()):
+            whose = list(dict.fromkeys(name for each in labels.values() for name in each))
+            only = whose if len(whose) < len(curves) else []
+            lines.append(
+                CeilingLine(value, tuple(labels), ", ".join(filter(None, [remark, *only])), promised)
+            )
+        return lines
+
+    return joined(near), joined({key: each for key, each in far.items() if key not in near})
 
 
-def _wall_name(wall: CeilingLine, scale: RateScale, right: float) -> list[str]:
-    """Return a ceiling's name as written beside its line, wrapped to stay within the picture."""
+@dataclass(frozen=True)
+class _Name:
+    """A ceiling's name beside its line, at ``share`` of the width, from ``row`` on; ``left`` of the line or right."""
+
+    share: float
+    lines: tuple[str, ...]
+    left: bool
+    row: int = 0
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From where to where the name goes, as shares of the width."""
+        width = (max(map(len, self.lines)) + 1) * _CHARACTER_IN / _ACROSS_IN
+        return (self.share - width, self.share) if self.left else (self.share, self.share + width)
+
+    def crossed_by(self, other: _Name) -> bool:
+        """Return True if the line of another ceiling, which ends at its own name, goes through this name."""
+        low, high = self.span
+        return low < other.share < high and other.row < self.row + len(self.lines)
+
+
+def _wall_names(wall: CeilingLine, scale: RateScale, right: float) -> list[_Name]:
+    """Return a ceiling's name on either side of its line, wrapped to stay within the picture."""
     remark = f" ({wall.remark})" if wall.remark else ""
     text = f"{' and '.join(wall.names)}, {scale.text(wall.value)}{remark}"
     share = wall.value / right
-    columns = int((share if share > _LEFT_FROM else 1 - share) * _ACROSS_IN / _CHARACTER_IN)
-    return textwrap.wrap(text, max(columns, _FEWEST_COLUMNS), break_on_hyphens=False)
+    found = []
+    for left, room in ((False, 1 - share), (True, share)):
+        columns = int(room * _ACROSS_IN / _CHARACTER_IN) - 1
+        if columns >= _FEWEST_COLUMNS:
+            lines = textwrap.wrap(text, min(columns, _MOST_COLUMNS), break_on_hyphens=False)
+            found.append(_Name(share, tuple(lines), left))
+    return found or [_Name(share, tuple(textwrap.wrap(text, _FEWEST_COLUMNS)), share > 0.5)]
 
 
-def _wall(panel: Panel, wall: CeilingLine, name: Sequence[str], *, row: int) -> None:
-    """Draw vertical lines with their names at the top, each on its own rows, so that close ones stay readable."""
+def _placed(names: Sequence[Sequence[_Name]]) -> list[_Name]:
+    """Return each name on one of its sides and on rows of its own, so that the fewest lines cross a name."""
+    if len(names) > _MOST_TRIED:
+        orders: Iterable[tuple[int, ...]] = [tuple(range(len(names)))]
+    else:
+        orders = itertools.permutations(range(len(names)))
+    best: list[_Name] = []
+    fewest: tuple[int, int] | None = None
+    sides = list(itertools.product(*names))
+    for order in orders:
+        for chosen in sides:
+            rows, placed = 0, list(chosen)
+            for index in order:
+                placed[index] = replace(chosen[index], row=rows)
+                rows += len(chosen[index].lines)
+            crossed = sum(one.crossed_by(other) for one in placed for other in placed if one is not other)
+            if fewest is None or (crossed, rows) < fewest:
+                best, fewest = placed, (crossed, rows)
+    return best
+
+
+def _wall(panel: Panel, wall: CeilingLine, name: _Name) -> None:
+    """Draw a vertical line up to its name, which is on rows of its own."""
     colour, style = (LIMIT, (6, 3)) if wall.promised else (GREY, (1, 2))
-    panel.upright(wall.value, colour, style=style, width=1.1, z=1.5)
-    share = panel.x.share(wall.value)
-    to_the_left = share > _LEFT_FROM
+    top = 1 - (name.row * _LABEL_IN) / _HEIGHT_IN
+    ends = [panel.spot(name.share, 0), panel.spot(name.share, top)]
+    panel.drawing.line(ends, colour, width_pt=1.1, dashes=style, z=1.5, snap=True)
     panel.drawing.text(
-        panel.spot(share, 1 - (row * _LABEL_IN + 0.03) / _HEIGHT_IN),
-        "\n".join(name),
+        panel.spot(name.share, top - 0.03 / _HEIGHT_IN),
+        "\n".join(name.lines),
         size_pt=9,
         colour=colour,
-        align="right" if to_the_left else "left",
+        align="right" if name.left else "left",
         vertical="top",
-        shift_pt=(-4 if to_the_left else 4, 0),
-        backed=True,
+        shift_pt=(-4 if name.left else 4, 0),
     )
 
 
@@ -181,13 +240,14 @@ def _curve(panel: Panel, curve: Any, scale: RateScale, number: int, *, alone: bo
     if curve.knee is not None:
         knee = panel.point(_knee_at(curve, scale), curve.knee.latency_s * _MS)
         mark(knee, colour, size_pt=15, fill="none", width_pt=1.3, z=3.6)
-    p99 = [run.latency.p99_s for run in steps]
-    if alone and steps and None not in p99:
-        above = [each * _MS for each in p99]
-        panel.line(across, above, QUIET, style=(1, 1.5), width=1.2, z=2.5)
-        first = panel.point(across[0], above[0])
-        rises = above[1:] and above[1] > above[0] * _STEEP
-        panel.drawing.text(first, "p99", size_pt=9, colour=QUIET, shift_pt=(5, -9) if rises else (0, 5))
+    if alone and (above := _p99_of(curve)):
+        panel.line(across, above, QUIET, style=_P99_DASHES, width=1.2, z=2.5)
+
+
+def _p99_of(curve: Any) -> list[float]:
+    """Return the p99 of each step in ms; nothing if one of them has none."""
+    found = [run.latency.p99_s for run in _runs(curve) if run is not curve.maximum]
+    return [] if None in found else [each * _MS for each in found]
 
 
 def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: RateScale) -> None:
@@ -212,6 +272,14 @@ def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: Rat
                 panel.drawing.text(place, text, size_pt=9, colour=colour, bold=bold, vertical="center")
                 top -= line
         top -= line * 0.6
+    if len(curves) == 1 and all(
+        step.measurement.latency and step.measurement.latency.p99_s for step in curves[0].steps
+    ):
+        ends = [panel.spot(1.03, top - line / 2), panel.spot(1.075, top - line / 2)]
+        panel.drawing.line(ends, QUIET, width_pt=1.2, dashes=_P99_DASHES)
+        panel.drawing.text(
+            panel.spot(1.09, top - line / 2), "p99 of the steps", size_pt=9, colour=QUIET, vertical="center"
+        )
 
 
 def _broken(said: str) -> list[str]:

@@ -61,7 +61,10 @@ class Drawing:
         self._scale = Affine2D()
         self._items: list[Any] = []
         self._texts: list[_Text] = []
-        self.area((0.0, 0.0), (WIDTH_IN, height_in), "white", z=-1.0)
+
+    def grow(self, by_in: float) -> None:
+        """Make the sheet higher; what is drawn keeps its distance from the lower edge."""
+        self.height_in += by_in
 
     def line(
         self,
@@ -166,6 +169,7 @@ class Drawing:
         """Return the picture; equal drawings give equal bytes."""
         import matplotlib
 
+        self.area((0.0, 0.0), (WIDTH_IN, self.height_in), "white", z=-1.0)
         style: Any = {"svg.hashsalt": "cloudbench", "path.simplify": True, "path.snap": True}
         with matplotlib.rc_context(style):
             return Picture(name, self._svg(name), self._png())

@@ -10,16 +10,14 @@ from pytest_cloudbench.reports.plots.rate_over_time import draw_rates, draw_seri
 from pytest_cloudbench.reports.plots.rate_scale import MIB_PER_S, time_scale
 from pytest_cloudbench.reports.plots.sheet import SERIES, Sheet
 from pytest_cloudbench.verdicts.timeline import Timeline
+from pytest_cloudbench.verdicts.wording import duration
 
 
 def both_ways(measurement: Any) -> Picture | None:
     """Draw both directions of a network run as lines; None if one of them has no series."""
     from pytest_cloudbench.reports.plots.comparison import lines_over_time
 
-    ways = [
-        f"{each.server} to {each.client}" if each.reverse else f"{each.client} to {each.server}"
-        for each in measurement.directions
-    ]
+    ways = ["server to client" if each.reverse else "client to server" for each in measurement.directions]
     return lines_over_time(
         measurement.directions, ways, f"{measurement.workload} on {measurement.path}, each direction"
     )
@@ -28,11 +26,11 @@ def both_ways(measurement: Any) -> Picture | None:
 FILES_IN, DEVICE_IN, ALONE_IN = 1.5, 2.1, 2.6
 
 
-def files_over_time(creation: Any) -> Picture | None:
-    """Draw files per second over time; None if all files were created within a second or two."""
+def files_over_time(creation: Any) -> Picture:
+    """Draw files per second over time, or only the times that it took if it took no more than a second or two."""
     series = creation.series
     if len(series) < 2:
-        return None
+        return _times_of_files(creation)
     device = series.device if series.device is not None and len(series.device.seconds) >= 2 else None
     end_s = max([*series.seconds, *(device.seconds if device else ())])
     unit, per_s = time_scale(end_s)
@@ -80,3 +78,32 @@ def files_over_time(creation: Any) -> Picture | None:
             sheet.panels[1].moment(creation.written_s * per_s, "", height=0.1)
     sheet.time_axis(unit)
     return sheet.picture("files per second over time")
+
+
+_ROW_IN = 0.45
+_WRITTEN, _ON_DEVICE = "#b9cde0", "#14406b"
+
+
+def _times_of_files(creation: Any) -> Picture:
+    """Draw how long it took until the last file was written, and until all data was on the device."""
+    rows = [("last file written", creation.written_s, f"{figure(creation.files_per_second, 0)} files/s")]
+    if creation.on_device_s:
+        rate = MIB_PER_S.text(creation.throughput_mib)
+        rows.append(("all on the device", creation.on_device_s, rate))
+    sheet = Sheet([_ROW_IN * len(rows)], left_in=1.7, right_in=2.0)
+    sheet.title(
+        f"{creation.files:,} files of {creation.size} on {creation.target}",
+        "too short for a series over time; written means that it was in the page cache",
+    )
+    panel = sheet.panels[0]
+    panel.across(0, max(seconds for _, seconds, _ in rows) * 1.05)
+    panel.upwards(0, len(rows))
+    panel.grid = "x"
+    middles = [len(rows) - place - 0.5 for place in range(len(rows))]
+    panel.rows = [(middle, name) for middle, (name, _, _) in zip(middles, rows, strict=True)]
+    for middle, (_, seconds, rate), fill in zip(middles, rows, (_WRITTEN, _ON_DEVICE), strict=False):
+        low, high = panel.point(0, middle - 0.28), panel.point(seconds, middle + 0.28)
+        panel.drawing.area(low, (high[0] - low[0], high[1] - low[1]), fill, edge=SERIES)
+        panel.label(middle, f"{duration(seconds)}, {rate}", colour=SERIES, bold=True)
+    sheet.time_axis("s")
+    return sheet.picture("time of the files")

@@ -17,6 +17,8 @@ from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.wording import moment
 
+BURST = "burst"
+"""The remark of a level that holds only until the credits of a burst are spent."""
 ROOM_ABOVE = 1.6
 """A ceiling up to this multiple of the highest visible value is drawn; a note below lists the others."""
 
@@ -47,9 +49,10 @@ def ceiling_lines(
         for level in envelope.levels_of(ceiling):
             if _NOT_MERGED not in level.how:
                 value = scale.of(level.like(scale.like))
-                found.append(CeilingLine(value, (name,), level.how, ceiling.promised))
+                remark = level.how or (BURST if ceiling.base is not None else "")
+                found.append(CeilingLine(value, (name,), remark, ceiling.promised))
     lines = _joined(sorted(found, key=lambda line: line.value))
-    always = [line.value for line in lines if not line.remark]
+    always = [line.value for line in lines if line.remark in ("", BURST)]
     room = ROOM_ABOVE * max([highest, *always[:1]])
     return [line for line in lines if line.value <= room], [line for line in lines if line.value > room]
 

@@ -84,12 +84,15 @@ STYLES: tuple[Dashes, ...] = ((), (6, 2), (1, 1.3), (7, 2, 1.5, 2), (3, 1.5), (9
 COLOURS = ("#14406b", "#a63a00", "#2d6a2e", "#6a3d8a", "#222222", "#8a6d00")
 
 _GRID, _FRAME, _TICKS = "#dddddd", "#555555", "#333333"
-_LEFT_IN = 0.78
+_LEFT_IN = 0.92
+"""Room for the words of ticks, such as "10,000,000"."""
+_MARGIN_IN = 0.15
+_TITLE_PT, _TITLE_IN = 11.5, 0.21
 _RIGHT_IN = 2.4
 _TOP_IN = 0.86
 _BOTTOM_IN = 0.74
 _BETWEEN_IN = 0.48
-_LINE_IN = 0.165
+_LINE_IN = 0.175
 _TICK_IN = 3.5 / 72
 _LABEL_PT = 9.0
 _LABELS_FROM = 1.025
@@ -265,9 +268,18 @@ class Sheet:
             top -= height + _BETWEEN_IN
 
     def title(self, text: str, below: str) -> None:
-        """Write the title, and the result below it in smaller letters."""
-        self._text(0.29, textwrap.shorten(text, 98, placeholder=" …"), size_pt=11.5, bold=True)
-        self._text(0.52, textwrap.shorten(below, 125, placeholder=" …"), colour=QUIET)
+        """Write the title, and the result below it in smaller letters. Long ones make the sheet higher."""
+        room_in = WIDTH_IN - 2 * _MARGIN_IN
+        heads = broken(text, room_in, size_pt=_TITLE_PT, bold=True)
+        said = broken(below, room_in)
+        more = (max(1, len(heads)) - 1) * _TITLE_IN + (max(1, len(said)) - 1) * _LINE_IN
+        self._height += more
+        self.drawing.grow(more)
+        for number, line in enumerate(heads):
+            self._text(0.29 + number * _TITLE_IN, line, size_pt=_TITLE_PT, bold=True)
+        under = 0.52 + (max(1, len(heads)) - 1) * _TITLE_IN
+        for number, line in enumerate(said):
+            self._text(under + number * _LINE_IN, line, colour=QUIET)
 
     def note(self, text: str) -> None:
         """Write small letters at the foot, on one line."""
@@ -287,7 +299,7 @@ class Sheet:
         return self.drawing.rendered(name)
 
     def _text(self, from_top_in: float, text: str, **style: Any) -> None:
-        self.drawing.text((0.15, self._height - from_top_in), text, **style)
+        self.drawing.text((_MARGIN_IN, self._height - from_top_in), text, **style)
 
 
 def _named(scale: AxisScale, length_in: float, font_sizes: float) -> list[tuple[float, str]]:

@@ -1,0 +1,76 @@
+"""Remove secrets from all that allure-pytest writes, at its one exit: the logger that writes its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import allure_commons
+import attr
+from allure_commons.logger import AllureFileLogger
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.evidence.cleaner import Cleaner
+
+_NOT_HERE = (".png", ".svg", ".zip")
+"""Pictures are drawn from figures; cleaning them would take longer than drawing them. Archives were cleaned inside."""
+
+
+def clean_results(cleaner: Callable[[], Cleaner | None]) -> None:
+    """Let every result, container and attachment be cleaned before it is written, if there is a cleaner then."""
+    manager = allure_commons.plugin_manager
+    for plugin in list(manager.get_plugins()):
+        if type(plugin) is AllureFileLogger:
+            # The same object, because allure-pytest unregisters it at its end.
+            manager.unregister(plugin)
+            plugin.__class__ = CleanFileLogger
+            plugin.cleaner = cleaner  # type: ignore[attr-defined]
+            manager.register(plugin)
+
+
+class CleanFileLogger(AllureFileLogger):
+    """allure-pytest's logger with a cleaner before it."""
+
+    cleaner: Callable[[], Cleaner | None]
+
+    @allure_commons.hookimpl
+    def report_result(self, result: Any) -> None:
+        super().report_result(self._clean(result))  # type: ignore[no-untyped-call]
+
+    @allure_commons.hookimpl
+    def report_container(self, container: Any) -> None:
+        super().report_container(self._clean(container))  # type: ignore[no-untyped-call]
+
+    @allure_commons.hookimpl(optionalhook=True)
+    def report_globals(self, globals_item: Any) -> None:
+        super().report_globals(self._clean(globals_item))  # type: ignore[no-untyped-call]
+
+    @allure_commons.hookimpl
+    def report_attached_file(self, source: str, file_name: str) -> None:
+        self.report_attached_data(Path(source).read_bytes(), file_name)
+
+    @allure_commons.hookimpl
+    def report_attached_data(self, body: str | bytes, file_name: str) -> None:
+        cleaner = self.cleaner()
+        if cleaner is not None and not file_name.endswith(_NOT_HERE):
+            body = cleaner.text(body) if isinstance(body, str) else cleaner.data(bytes(body))
+        super().report_attached_data(body, file_name)  # type: ignore[no-untyped-call]
+
+    def _clean(self, value: Any) -> Any:
+        cleaner = self.cleaner()
+        return value if cleaner is None else _cleaned(value, cleaner)
+
+
+def _cleaned(value: Any, cleaner: Cleaner) -> Any:
+    if isinstance(value, str):
+        return cleaner.text(value)
+    if isinstance(value, list):
+        return [_cleaned(each, cleaner) for each in value]
+    if attr.has(type(value)):
+        names = [field.name for field in attr.fields(type(value))]
+        kept = {name: _cleaned(getattr(value, name), cleaner) for name in names}
+        if {"name", "value"} <= kept.keys():  # a parameter or a label
+            kept["value"] = cleaner.named(str(value.name), kept["value"])
+        return type(value)(**kept)
+    return value
