@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import socket
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
@@ -75,6 +77,53 @@ def test_a_tunnel_leads_to_an_allowed_host(mirror, proxy):
     assert answer.endswith(b"/in there close")
 
 
+def test_the_answer_arrives_after_the_client_has_ended_its_request(proxy):
+    sent = os.urandom(1_000_000)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                if b"".join(iter(lambda: connection.recv(1000), b"")) == b"all of it":
+                    connection.sendall(sent)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = proxy("127.0.0.1")
+        with socket.create_connection((address.hostname, address.port), timeout=10) as tunnel:
+            tunnel.sendall(f"CONNECT 127.0.0.1:{server.getsockname()[1]} HTTP/1.1\r\n\r\n".encode())
+            assert tunnel.recv(100).startswith(b"HTTP/1.1 200")
+            tunnel.sendall(b"all of it")
+            tunnel.shutdown(socket.SHUT_WR)
+            assert b"".join(iter(lambda: tunnel.recv(100_000), b"")) == sent
+
+
+@pytest.mark.parametrize(
+    ("scheme", "request_line"),
+    [("http", "GET http://mirror.example/x HTTP/1.1"), ("https", "CONNECT mirror.example:443 HTTP/1.1")],
+)
+@pytest.mark.parametrize(
+    ("parent", "expected"),
+    [
+        ("http://me:p%40ss@127.0.0.1:{}", [b"Proxy-Authorization: Basic bWU6cEBzcw=="]),
+        ("http://127.0.0.1:{}", []),
+    ],
+)
+def test_this_machines_proxy_gets_its_own_credentials(
+    proxy, mirror, monkeypatch, scheme, request_line, parent, expected
+):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv(f"{scheme}_proxy", parent.format(server.getsockname()[1]))
+        address = proxy("mirror.example")
+        with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+            client.sendall(f"{request_line}\r\nProxy-Authorization: Basic bm9uZQ==\r\n\r\n".encode())
+            server.settimeout(10)
+            connection, _ = server.accept()
+            with connection:
+                lines = connection.recv(1000).split(b"\r\n")
+    assert lines[0] == request_line.encode()
+    assert [line for line in lines if line.lower().startswith(b"proxy-authorization")] == expected
+
+
 def test_an_allowed_host_leads_to_no_other_site(mirror, proxy):
     address = proxy("127.0.0.1")
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
@@ -138,3 +187,13 @@ def test_mirrors_are_read_from_the_machines_configuration(tmp_path):
     found = package_hosts(tmp_path, {"PIP_EXTRA_INDEX_URL": "https://extra.example/simple"})
     assert {"rpm.example", "rpm2.example", "list.example", "pip.example", "extra.example"} <= found
     assert "off.example" not in found
+
+
+def test_an_apt_that_does_not_answer_is_named(monkeypatch, tmp_path):
+    def hang(command, **options):
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(RuntimeError, match=r"apt-get indextargets.* within \d+ s"):
+        package_hosts(tmp_path, {})

@@ -7,6 +7,7 @@ listens on the region's interface only, so no other machine can use it.
 
 from __future__ import annotations
 
+import base64
 import configparser
 import contextlib
 import logging
@@ -19,12 +20,13 @@ import subprocess
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 _POLL_S = 0.1  # within which the server notices that it must end
 _CONNECT_S = 20.0
 _IDLE_S = 120.0
+_APT_S = 120.0  # within the time that a region may take to start
 _MAX_HEAD_BYTES = 64 * 1024
 _PIECE_BYTES = 256 * 1024
 _NOT_PASSED_ON = (b"connection:", b"proxy-connection:", b"keep-alive:", b"proxy-authorization:", b"host:")
@@ -38,7 +40,10 @@ class _Refused(Exception):
 
 
 def package_hosts(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> set[str]:
-    """Return the hosts that this machine's own apt, dnf and pip install from, by their configuration."""
+    """Return the hosts that this machine's own apt, dnf and pip install from, by their configuration.
+
+    Raises RuntimeError if apt does not answer.
+    """
     return {*_apt_hosts(), *_dnf_hosts(root), *_pip_hosts(root, environment)}
 
 
@@ -50,7 +55,12 @@ def _apt_hosts() -> set[str]:
     if shutil.which("apt-get") is None:
         return set()
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_APT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(
+            f"apt-get indextargets did not list the mirrors of this machine within {_APT_S:.0f} s"
+        ) from None
     return _hosts(done.stdout.split())
 
 
@@ -124,12 +134,10 @@ def _serve(client: socket.socket, allowed: frozenset[str], proxies: Mapping[str,
         head, rest = _read_head(client)
         method, host, port, path = _destination(head)
         _refuse_other_hosts(host, allowed)
-        parent = None if proxy_bypass(host) else proxies.get("https" if method == "CONNECT" else "http")
+        parent = None if proxy_bypass(host) else _parent(proxies, method)
         with _connected(host, port, parent) as server:
-            if method != "CONNECT":
-                server.sendall(_passed_on(head, None if parent else path))
-            elif parent:
-                server.sendall(head)
+            if parent or method != "CONNECT":
+                server.sendall(_passed_on(head, path, parent))
             else:
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             server.sendall(rest)
@@ -178,32 +186,42 @@ def _refuse_other_hosts(host: str, allowed: frozenset[str]) -> None:
         )
 
 
-def _connected(host: str, port: int, parent: str | None) -> socket.socket:
+def _parent(proxies: Mapping[str, str], method: str) -> SplitResult | None:
+    """Return the URL of this machine's own proxy for a request; None without one."""
+    url = proxies.get("https" if method == "CONNECT" else "http")
+    return urlsplit(url if "//" in url else f"//{url}") if url else None
+
+
+def _connected(host: str, port: int, parent: SplitResult | None) -> socket.socket:
     if parent:
-        url = urlsplit(parent if "//" in parent else f"//{parent}")
-        host, port = url.hostname or host, url.port or 80
+        host, port = parent.hostname or host, parent.port or 80
     try:
         return socket.create_connection((host, port), timeout=_CONNECT_S)
     except OSError as error:
         raise _Refused(502, f"{host}:{port} cannot be reached from this machine: {error}") from error
 
 
-def _passed_on(head: bytes, path: str | None) -> bytes:
-    """Return the header for the server: with its path instead of the URL, unless None, and for one request only.
+def _passed_on(head: bytes, path: str, parent: SplitResult | None) -> bytes:
+    """Return the header for the server, or for this machine's own proxy, for one request only.
 
     Its Host is that of the URL (RFC 9112, 3.2.2), so that an allowed host leads to no other site.
     """
     first, *lines = head[:-4].split(b"\r\n")
     method, target, version = first.split()
-    if path is not None:
+    if not parent:
         first = b" ".join([method, path.encode("latin-1"), version])
     kept = [line for line in lines if not line.lower().startswith(_NOT_PASSED_ON)]
-    host = b"Host: " + urlsplit(target).netloc.rpartition(b"@")[2]
-    return b"\r\n".join([first, host, *kept, b"Connection: close", b"", b""])
+    host = b"Host: " + (target if method == b"CONNECT" else urlsplit(target).netloc.rpartition(b"@")[2])
+    if parent and parent.username is not None:
+        login = f"{unquote(parent.username)}:{unquote(parent.password or '')}".encode()
+        kept.append(b"Proxy-Authorization: Basic " + base64.b64encode(login))
+    if method != b"CONNECT":
+        kept.append(b"Connection: close")
+    return b"\r\n".join([first, host, *kept, b"", b""])
 
 
 def _relay(client: socket.socket, server: socket.socket) -> None:
-    """Pass bytes on in both directions until one of them ends."""
+    """Pass bytes on in both directions until the server ends. The client may end its part before."""
     with selectors.DefaultSelector() as ready:
         ready.register(client, selectors.EVENT_READ, server)
         ready.register(server, selectors.EVENT_READ, client)
@@ -211,9 +229,13 @@ def _relay(client: socket.socket, server: socket.socket) -> None:
             for key, _ in events:
                 source: socket.socket = key.fileobj  # type: ignore[assignment]
                 piece = source.recv(_PIECE_BYTES)
-                if not piece:
+                if piece:
+                    key.data.sendall(piece)
+                elif source is server:
                     return
-                key.data.sendall(piece)
+                else:
+                    ready.unregister(client)
+                    server.shutdown(socket.SHUT_WR)
 
 
 def _answer(client: socket.socket, status: int, reason: str) -> None:
