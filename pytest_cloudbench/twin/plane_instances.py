@@ -235,12 +235,13 @@ class PlaneInstances:
             self._forget(instance)
 
     def _halt(self, instance: PlacedInstance) -> None:
-        self._pace(instance, False)
+        instance.host.end_programs()
+        self._pace(instance, False)  # what is left is data that must be written before the volumes are detached
         instance.host.stop()
 
     @staticmethod
     def _pace(instance: PlacedInstance, paced: bool) -> None:
-        """Apply the limits of volumes, or suspend them so that an instance that shuts down writes its data quickly."""
+        """Apply the limits of volumes, or suspend them so that an instance that has shut down writes its data quickly."""
         for card in instance.cards.values():
             card.pace(paced)
         instance.local.pace(paced)

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from real_plane import RealPlane, running_plane
+from real_plane import RealPlane, running_plane, wait_until
 
 from pytest_cloudbench.limits.instances import EbsLimit
 from pytest_cloudbench.limits.quantities import MIB, Iops, Throughput
@@ -254,3 +254,14 @@ def test_a_volume_with_first_touch_is_slow_until_all_of_it_was_used(driver, host
         history = watched(driver, moved, lambda: driver.fio(host, device, f"{load} --runtime=6"), 6)
         assert rate(history, 1, 3) == pytest.approx(250 * MIB, rel=0.15)
         assert rate(history, 4.75, 5.75) > 2 * 250 * MIB  # or what this machine serves
+
+
+def test_limits_hold_until_the_programs_of_a_stopping_instance_are_killed(driver):
+    with driver.instance("i-stops") as host, driver.volume(host, io1(size_gib=4, iops=100)) as (name, device):
+        reads = f"while :; do dd if={device} of=/dev/null bs=256k iflag=direct; done"
+        driver.ssh(host, f"sudo setsid sh -c 'trap \"\" TERM; {reads}' >/dev/null 2>&1 </dev/null &")
+        wait_until(lambda: driver.done(name).read_ops > 50, "the program reads")
+        before, began = driver.done(name).read_ops, time.monotonic()
+        driver.plane.instances.stop(host)
+        took = time.monotonic() - began
+        assert driver.done(name).read_ops - before < 100 * took + 20

@@ -6,8 +6,8 @@ instance: it builds the root, brings the network up, applies the user data, star
 kernel ends all processes of the instance.
 
 The region sends a JSON plan as the first line of standard input, and the word "plugged" as the second when the network
-cable is connected. The inner process writes JSON events ("unshared", "up", "failed") on standard output. Standard error
-is the instance's console.
+cable is connected. The inner process writes JSON events ("unshared", "up", "failed", "killed") on standard output. Standard
+error is the instance's console.
 
 Only the standard library is imported, and at the start: after the change of root this machine's Python may be hidden.
 """
@@ -190,7 +190,6 @@ def _start(plan: dict[str, Any]) -> None:
     _say("up")
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
-    os.dup2(null, 1)
     os.close(null)
     if first_boot is not None:
         _in_a_child(first_boot)
@@ -380,18 +379,20 @@ def _shut_down() -> None:
     for number, grace_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _UNMOUNT_S)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, number)
-        deadline = time.monotonic() + grace_s
-        while time.monotonic() < deadline:
-            try:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    time.sleep(0.005)
-            except ChildProcessError:
-                break
-        else:
-            continue
-        break
+        if number == signal.SIGKILL:
+            with contextlib.suppress(OSError):
+                _say("killed")
+        _reap_until(time.monotonic() + grace_s)
     _unmount_disks()
     _console("halted")
+
+
+def _reap_until(deadline: float) -> None:
+    """Wait until no other process is left, at most until ``deadline``."""
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.005)
 
 
 def _unmount_disks() -> None:

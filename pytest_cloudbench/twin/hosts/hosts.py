@@ -359,12 +359,16 @@ class Host:
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.05)
 
-    def stop(self) -> None:
-        """Shut the instance down: its programs end, its file systems are unmounted."""
-        if self.process is None:
-            return
-        if self.process.poll() is None:
+    def end_programs(self) -> None:
+        """Begin to shut the instance down: return when its programs have been killed."""
+        if self.process is not None and self.running:
             self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(BootFailed):  # it has ended, or does not answer
+                self._expect("killed", time.monotonic() + _STOP_S)
+
+    def stop(self) -> None:
+        """Wait until the instance, whose programs have ended, has unmounted its file systems; then end it."""
+        if self.process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_STOP_S)
         self.kill()
