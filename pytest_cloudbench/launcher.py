@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_cloudbench.errors import InfrastructureError
-from pytest_cloudbench.limits.region_settings import EBS, factor_words
+from pytest_cloudbench.limits.region_settings import EBS, factor_words, package_digest
 
 STATE_DIR = Path("/run/cloudbench")
 KEPT_VARIABLE = "CLOUDBENCH_TWIN_ENDPOINT"
@@ -63,6 +63,7 @@ class RegionRecord:
     ``time_compression`` is how many times faster than the clock its burst credits drain and refill, ``latency`` how it
     models the latency of storage (`limits.region_settings`), ``weather`` the weather of its API (`limits.weather`).
     ``outbound`` names hosts that its instances reach besides this machine's package mirrors; None lets nothing out.
+    ``package_digest`` is that of the modules which a kept region runs.
     """
 
     endpoint_url: str
@@ -76,12 +77,12 @@ class RegionRecord:
     latency: str = EBS
     weather: str = ""
     outbound: str | None = None
+    package_digest: str = ""
 
     @classmethod
     def from_json(cls, answer: dict[str, Any]) -> RegionRecord:
         """Return the record in the region's ready line; other fields are ignored."""
-        fields = {"time_compression": 1.0, "latency": EBS, "weather": "", "outbound": None, **answer}
-        return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: answer[name] for name in cls.__dataclass_fields__ if name in answer})
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which any AWS client talks to this region, and with which tests use it."""
@@ -348,11 +349,17 @@ def kept_region_with(
     """Return the kept region that this environment names, if any. What is not None matches.
 
     Raises RegionUnavailable otherwise: a burst would end at another second than the test expects, or latencies
-    would be of another kind. Raises RegionEnded as `kept_region` does.
+    would be of another kind. Raises it too if this package has changed. Raises RegionEnded as `kept_region` does.
     """
     record = kept_region()
     if record is None:
         return None
+    if record.package_digest not in ("", package_digest()):
+        raise RegionUnavailable(
+            f"pytest-cloudbench is not as it was when the region that is kept (slot {record.slot}) started, and parts of "
+            f"the region would be of another version. Restart it with its options: `cloudbench twin down {record.slot}; "
+            'eval "$(cloudbench twin up)"`'
+        )
     differs, options, arguments = [], [], []
     if time_compression is not None:
         arguments += time_compressed(time_compression)

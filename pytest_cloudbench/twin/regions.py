@@ -77,13 +77,16 @@ class RegionRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Access(RegionRecord):
-    """Everything that a client of a region needs. ``ssh_from_cidr`` is the network from which SSH comes."""
+    """Everything that a client of a region needs. ``ssh_from_cidr`` is the network from which SSH comes.
+
+    ``package_digest`` is that of `limits.region_settings`, empty if no other session can use the region.
+    """
 
     region: str
     access_key: str
     secret_key: str
     ssh_from_cidr: str
-    version: str
+    package_digest: str
 
 
 def _serves_a_region(pid: int) -> bool:

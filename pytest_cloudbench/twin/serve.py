@@ -21,8 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench import __version__
-from pytest_cloudbench.limits.region_settings import EBS
+from pytest_cloudbench.limits.region_settings import EBS, package_digest
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.weather import Weather
@@ -80,6 +79,7 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
     from pytest_cloudbench.twin.api.front import Front
 
     started = time.monotonic()
+    digest = package_digest() if keep else ""
     end = _ended_by_signals(keep=keep)
     if not keep:  # watched from the start: the lease may end before the region is up
         threading.Thread(target=_watch_lease, args=(end,), name="lease", daemon=True).start()
@@ -106,7 +106,7 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
             slot=slot.number,
             kept=keep,
             started_at=time.time(),
-            version=__version__,
+            package_digest=digest,
             time_compression=plane.time_compression,
             latency=plane.latency,
             weather=str(weather or ""),

@@ -21,7 +21,6 @@ READY = {
     "ssh_from_cidr": "198.18.0.1/32",
     "pid": 1,
     "slot": 0,
-    "version": "0.1.0",
 }
 
 
@@ -221,6 +220,16 @@ def test_a_kept_region_that_differs_in_both_is_refused_with_both(monkeypatch):
         "'ebs': use it as it is (pytest --cloudbench-twin-time=60 --cloudbench-twin-latency=none), or restart "
         "it: `cloudbench twin down 3; cloudbench twin up`"
     )
+
+
+def test_a_kept_region_is_refused_after_the_package_has_changed(monkeypatch):
+    digest = launcher.package_digest()
+    record = RegionRecord.from_json({**READY, "slot": 3, "package_digest": digest})
+    monkeypatch.setattr(launcher, "kept_region", lambda: record)
+    assert launcher.kept_region_with() is record
+    monkeypatch.setattr(launcher, "package_digest", lambda: "another")
+    with pytest.raises(RegionUnavailable, match=r"is not as it was.*`cloudbench twin down 3; eval"):
+        launcher.kept_region_with()
 
 
 def test_without_a_kept_region_any_factor_is_accepted(monkeypatch):

@@ -86,7 +86,7 @@ def test_the_access_file_of_a_kept_region_has_factor_and_latency(tmp_path: Path,
     directory = recorded(tmp_path, region_pid, time_compression=60.0)
     access = Access(
         5, region_pid, "http://127.0.0.1:1", True, 0.0, 60.0, "none",
-        region="us-east-1", access_key="A", secret_key="S", ssh_from_cidr="198.18.0.1/32", version="0.1.0",
+        region="us-east-1", access_key="A", secret_key="S", ssh_from_cidr="198.18.0.1/32", package_digest="",
     )  # fmt: skip
     write_access(directory, access, directory.stat().st_uid)
     assert read_access(5, tmp_path) == access

@@ -108,7 +108,7 @@ def client(access: dict[str, Any]) -> Any:
 def test_region_lives_as_long_as_its_lease(serve: Serve) -> None:
     process, access = serve()
     assert set(access) == {
-        "endpoint_url", "region", "access_key", "secret_key", "ssh_from_cidr", "pid", "slot", "version",
+        "endpoint_url", "region", "access_key", "secret_key", "ssh_from_cidr", "pid", "slot", "package_digest",
         "time_compression", "latency", "weather", "kept", "started_at", "outbound",
     }  # fmt: skip
     assert access["pid"] == process.pid
