@@ -356,9 +356,9 @@ def kept_region_with(
         return None
     if record.package_digest not in ("", package_digest()):
         raise RegionUnavailable(
-            f"pytest-cloudbench is not as it was when the region that is kept (slot {record.slot}) started, and parts of "
-            f"the region would be of another version. Restart it with its options: `cloudbench twin down {record.slot}; "
-            'eval "$(cloudbench twin up)"`'
+            f"pytest-cloudbench is not as it was when the region that is kept (slot {record.slot}) started, and parts "
+            "of the region would be of another version. Restart it with its options: `cloudbench twin down "
+            f'{record.slot}; eval "$(cloudbench twin up)"`'
         )
     differs, options, arguments = [], [], []
     if time_compression is not None:

@@ -236,12 +236,14 @@ class PlaneInstances:
 
     def _halt(self, instance: PlacedInstance) -> None:
         instance.host.end_programs()
-        self._pace(instance, False)  # what is left is data that must be written before the volumes are detached
+        self._pace(
+            instance, False
+        )  # what is left is data that must be written before the volumes are detached
         instance.host.stop()
 
     @staticmethod
     def _pace(instance: PlacedInstance, paced: bool) -> None:
-        """Apply the limits of volumes, or suspend them so that an instance that has shut down writes its data quickly."""
+        """Apply the limits of volumes, or suspend them: an instance that has shut down writes its data quickly."""
         for card in instance.cards.values():
             card.pace(paced)
         instance.local.pace(paced)

@@ -6,8 +6,8 @@ instance: it builds the root, brings the network up, applies the user data, star
 kernel ends all processes of the instance.
 
 The region sends a JSON plan as the first line of standard input, and the word "plugged" as the second when the network
-cable is connected. The inner process writes JSON events ("unshared", "up", "failed", "killed") on standard output. Standard
-error is the instance's console.
+cable is connected. The inner process writes JSON events ("unshared", "up", "failed", "killed") on standard output.
+Standard error is the instance's console.
 
 Only the standard library is imported, and at the start: after the change of root this machine's Python may be hidden.
 """
