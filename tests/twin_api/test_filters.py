@@ -68,6 +68,9 @@ INSTANCES: list[tuple[str, Callable[[dict[str, Any]], list[str]], list[str]]] = 
     ("instance-type", lambda _: ["M5.large"], []),
     ("instance-type", lambda _: ["t2.micro", "c5.xlarge"], ["second"]),
     ("availability-zone", lambda _: [ZONE], ["first"]),
+    ("availability-zone-id", lambda one: [one["Placement"]["AvailabilityZoneId"]], ["first"]),
+    ("platform-details", lambda _: ["Linux*"], BOTH),
+    ("usage-operation", lambda _: ["RunInstances"], BOTH),
     ("client-token", lambda _: ["token of*"], ["first"]),
     ("block-device-mapping.device-name", lambda _: ["/dev/sdf"], ["first"]),
     ("block-device-mapping.volume-id", lambda one: [_data_of(one)], ["first"]),
@@ -167,6 +170,23 @@ def test_volumes(furnished: Furnished) -> None:
     assert furnished.volumes("create-time", "2*") >= {data, spare}
 
 
+def test_zones(furnished: Furnished) -> None:
+    ec2 = furnished.calls.ec2
+
+    def only(name: str, value: str) -> list[dict[str, str]]:
+        return [{"Name": name, "Values": [value]}]
+
+    zones = ec2.describe_availability_zones(Filters=only("opt-in-status", "opt-in-not-required"))
+    ids = {each["ZoneName"]: each["ZoneId"] for each in zones["AvailabilityZones"]}
+    assert len(ids) == 4
+    here = only("availability-zone-id", ids[ZONE])
+    assert furnished.volumes("availability-zone-id", ids[ZONE]) >= {furnished.data, furnished.spare}
+    [status] = ec2.describe_instance_status(Filters=here)["InstanceStatuses"]
+    assert status["InstanceId"] == furnished.first["InstanceId"]
+    [card] = ec2.describe_network_interfaces(Filters=here)["NetworkInterfaces"]
+    assert card["Attachment"]["InstanceId"] == furnished.first["InstanceId"]
+
+
 def test_images(module_calls: Calls) -> None:
     def found(name: str, value: str) -> int:
         return len(module_calls.ec2.describe_images(Filters=[{"Name": name, "Values": [value]}])["Images"])
@@ -210,8 +230,10 @@ def test_unknown_filters_are_refused(module_calls: Calls, action: str, name: str
     assert (code, message) == ("InvalidParameterValue", f"The filter '{name}' is invalid")
 
 
-def test_filters_of_ec2_that_the_region_lacks_say_so(module_calls: Calls) -> None:
-    name = "network-interface.addresses.association.allocation-id"
+@pytest.mark.parametrize(
+    "name", ["network-interface.addresses.association.allocation-id", "maintenance-options.auto-recovery"]
+)
+def test_filters_of_ec2_that_the_region_lacks_say_so(module_calls: Calls, name: str) -> None:
     code, message = refused(
         lambda: module_calls.ec2.describe_instances(Filters=[{"Name": name, "Values": ["x"]}])
     )

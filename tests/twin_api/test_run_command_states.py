@@ -143,13 +143,18 @@ def test_only_instances_with_a_registered_agent_take_commands(
 
 def test_the_instance_profile_of_a_launch_is_described(calls: Calls) -> None:
     arn = "arn:aws:iam::123456789012:instance-profile/team/cloudbench"
-    described = calls.instance(calls.launch(IamInstanceProfile={"Arn": arn}))["IamInstanceProfile"]
+    instance = calls.launch(IamInstanceProfile={"Arn": arn})
+    described = calls.instance(instance)["IamInstanceProfile"]
     assert described["Arn"] == arn
     assert described["Id"].startswith("AIPA")
     assert calls.instance(calls.launch(IamInstanceProfile=PROFILE))["IamInstanceProfile"]["Arn"].endswith(
         "123456789012:instance-profile/cloudbench"
     )
     assert "IamInstanceProfile" not in calls.instance(calls.launch())
+    [association] = calls.ec2.describe_iam_instance_profile_associations(
+        Filters=[{"Name": "instance-id", "Values": [instance]}]
+    )["IamInstanceProfileAssociations"]
+    assert association["IamInstanceProfile"]["Arn"] == arn
     for wrong in ({"Name": "a b"}, {"Arn": "arn:aws:iam::1:role/x"}, {**PROFILE, "Arn": arn}):
         with pytest.raises(ClientError, match="InvalidParameter"):
             calls.launch(IamInstanceProfile=wrong)

@@ -11,6 +11,7 @@ from moto.ec2.responses import EC2Response
 
 from .backend import RegionVolume
 from .filters import Filter
+from .moto_loading import REGION
 from .refusal import Refusal, required, well_formed_id
 from .region import Region
 
@@ -21,13 +22,16 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
     """One request to EC2, which moto parses and answers. Actions defined in subclasses replace moto's own."""
 
     params: dict[str, Any]
-    # The service answers at once, this region when the work is done.
+    # The service answers at once, this region when the work is done. moto knows nothing of zone groups.
     RESPONSE_KEY_PATH_TO_TRANSFORMER: ClassVar[dict[str, Callable[[Any], Any]]] = {
         **EC2Response.RESPONSE_KEY_PATH_TO_TRANSFORMER,
         "CreateVolume.Volume.State": lambda _: "creating",
         "CreateSnapshot.Snapshot.State": lambda _: "pending",
         "ModifyVolumeResult.VolumeModification.ModificationState": lambda _: "modifying",
         "ModifyVolumeResult.VolumeModification.Progress": lambda _: 0,
+        "AvailabilityZone.GroupName": lambda _: f"{REGION}-zg-1",
+        "AvailabilityZone.OptInStatus": lambda _: "opt-in-not-required",
+        "NetworkBorderGroup": lambda _: REGION,
     }
 
     def __init__(self, region: Region) -> None:

@@ -56,6 +56,10 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
         self.backs_root = backs_root
 
     @property
+    def availability_zone_id(self) -> str:
+        return str(self.zone.zone_id)
+
+    @property
     def status(self) -> str:
         return "in-use" if self.attachment else self.disk_state
 

@@ -24,8 +24,10 @@ MAX_VALUES = 200
 _TAGS = ("tag-key", "tag-value")
 _MARKUP = re.compile(r"<(/?)ul>|<li>\s*<p>\s*<code>([^<]+)</code>")
 
-# Where a name does not lead to its value, as paths of the wire; also names that EC2 knows and documents in prose.
-_PATHS: Mapping[str, Mapping[str, str]] = {
+# Where a name does not lead to its value, as paths of the wire; also names that EC2 knows and documents in prose. None
+# refuses what EC2 describes for every item and this region does not.
+_PATHS: Mapping[str, Mapping[str, str | None]] = {
+    "DescribeAvailabilityZones": {"group-long-name": None},
     "DescribeDhcpOptions": {
         "key": "dhcpConfigurationSet.key",
         "value": "dhcpConfigurationSet.valueSet.value",
@@ -35,10 +37,22 @@ _PATHS: Mapping[str, Mapping[str, str]] = {
         "owner-alias": "imageOwnerAlias",
     },
     "DescribeInstanceStatus": {
+        "attached-ebs-status.status": None,
         "instance-status.reachability": "instanceStatus.details.status",
         "system-status.reachability": "systemStatus.details.status",
     },
     "DescribeInstances": {
+        **dict.fromkeys(
+            (
+                "boot-mode",
+                "capacity-reservation-specification.capacity-reservation-preference",
+                "current-instance-boot-mode",
+                "maintenance-options.auto-recovery",
+                "network-interface.addresses.private-dns-name",
+                "private-dns-name-options.hostname-type",
+                "usage-operation-update-time",
+            )
+        ),
         "group-id": "groupSet.groupId",
         "group-name": "groupSet.groupName",
         "instance.group-id": "groupSet.groupId",
@@ -116,8 +130,9 @@ class Filters:
         self._takes_tags = bool({"tag", "tag-key"} & documented)
         leaves = list(_leaves(item))
         for name in sorted((documented | set(known)) - {"tag", *_TAGS}):
-            path = tuple(known[name].split(".")) if name in known else _find(name, item.name, leaves)
-            if path is None:
+            given = known.get(name)
+            path = tuple(given.split(".")) if given else _find(name, item.name, leaves)
+            if path is None or (name in known and given is None):
                 self._not_offered.add(name)
                 continue
             flag = any(leaf.path == path and leaf.is_flag for leaf in leaves)

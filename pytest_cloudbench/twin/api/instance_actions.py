@@ -173,6 +173,28 @@ class InstanceActions(RegionActions):
                 volume.attachment.delete_on_termination = mapping.delete_on_termination
         return answer
 
+    def describe_iam_instance_profile_associations(self) -> Any:
+        known = {
+            f"iip-assoc-{instance.id.removeprefix('i-')}": instance
+            for instance in self.home.instances()
+            if instance.iam_instance_profile and instance.state != "terminated"
+        }
+        asked = self.params.get("AssociationIds") or list(known)
+        if missing := [each for each in asked if each not in known]:
+            raise Refusal(
+                "InvalidAssociationID.NotFound", f"The association ID '{missing[0]}' does not exist"
+            )
+        described = [
+            {
+                "AssociationId": each,
+                "IamInstanceProfile": known[each].iam_instance_profile,
+                "InstanceId": known[each].id,
+                "State": "associated",
+            }
+            for each in asked
+        ]
+        return ActionResult({"IamInstanceProfileAssociations": described})
+
     def describe_instances(self) -> Any:
         backend = self.home.backend
         self.home.publish()
@@ -252,9 +274,12 @@ class InstanceActions(RegionActions):
             instance.cpu_options = request.cpu_options
             instance.hibernation_options = {"Configured": False}
             instance.iam_instance_profile = request.profile
+            instance.platform_details, instance.usage_operation = "Linux/UNIX", "RunInstances"
             if instance.lifecycle == "spot":
                 instance.spot_instance_request_id = f"sir-{instance.id[-8:]}"
             instance._placement = request.placement.of(index, request.zone)
+            instance.availability_zone_id = backend.get_zone_by_name(request.zone).zone_id
+            instance._placement.availability_zone_id = instance.availability_zone_id
             options = request.network_options
             instance.network_performance_options = {"BandwidthWeighting": options.weighting}
             for card in instance.nics.values():

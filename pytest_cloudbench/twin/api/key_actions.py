@@ -12,7 +12,7 @@ from moto.ec2.models.key_pairs import KeyPair
 from moto.ec2.utils import public_key_parse
 
 from .action_base import RegionActions
-from .refusal import Refusal, invalid_value, well_formed_id
+from .refusal import Refusal, invalid_value, unsupported, well_formed_id
 
 KEY_TYPES = ("rsa", "ed25519")
 
@@ -26,7 +26,7 @@ class KeyActions(RegionActions):
         if kind not in KEY_TYPES:
             raise invalid_value(f"Invalid value '{kind}' for keyType. Valid types: {', '.join(KEY_TYPES)}.")
         if params.get("KeyFormat", "pem") != "pem":
-            raise invalid_value("This region returns private keys in the format pem only.")
+            raise unsupported("This region returns private keys in the format pem only.")
         made: KeyPair = super().create_key_pair().result
         made.key_fingerprint = fingerprint(made)
         return ActionResult(made)

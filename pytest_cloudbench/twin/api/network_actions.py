@@ -28,14 +28,14 @@ class NetworkActions(RegionActions):
                 "Gateway.NotAttached", f"Network {instance.vpc_id} is not attached to any internet gateway"
             )
         before = elastic.eni.instance if elastic.eni else None
-        if before is instance:
-            return ActionResult({"AssociationId": elastic.association_id})
-        if before is not None and not self._get_bool_param("AllowReassociation", False):
+        if before not in (None, instance) and not self._get_bool_param("AllowReassociation", False):
             raise Refusal(
                 "Resource.AlreadyAssociated",
                 f"resource {elastic.allocation_id} is already associated with associate-id {elastic.association_id}",
             )
         self.error_on_dryrun()
+        if before is instance:
+            return ActionResult({"AssociationId": elastic.association_id})
         if before is not None:
             self._disassociate(elastic)
         replaced = region.backend.elastic_address_of(instance)
@@ -65,6 +65,7 @@ class NetworkActions(RegionActions):
             raise Refusal("InvalidIPAddress.InUse", f"Address {elastic.public_ip} is in use.")
         self.error_on_dryrun()
         self.home.backend.release_address(allocation_id=elastic.allocation_id)
+        self.home.backend.source.release_address(elastic.public_ip)
         return EmptyResult()
 
     def _named_address(self) -> Any:

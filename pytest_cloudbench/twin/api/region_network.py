@@ -63,6 +63,10 @@ class RegionInterface(NetworkInterface):  # type: ignore[misc]  # moto is not ty
         interface.__class__, interface.options, interface.wants_public = cls, options, wants_public
 
     @property
+    def availability_zone_id(self) -> str:
+        return str(self.subnet.availability_zone_id)
+
+    @property
     def attachment(self) -> Any:
         attachment = super().attachment
         if attachment is not None:
@@ -167,13 +171,6 @@ class NetworkBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed her
                 "AddressLimitExceeded", f"The maximum number of addresses is reached: {error}."
             ) from None
         return super().allocate_address("vpc", taken, tags)
-
-    def release_address(self, address: str | None = None, allocation_id: str | None = None) -> None:
-        found = (
-            self.address_by_allocation([allocation_id]) if allocation_id else self.address_by_ip([address])
-        )
-        super().release_address(allocation_id=found[0].allocation_id)
-        self.source.release_address(found[0].public_ip)
 
     def elastic_address_of(self, instance: Any) -> Any | None:
         """Return the Elastic IP address of an instance, if it has one."""
