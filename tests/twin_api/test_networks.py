@@ -108,6 +108,9 @@ def test_an_elastic_address_moves_between_instances(
     assert own not in plane.taken  # its own is given up
     assert plane.named("set_public_ip")[-1] == ("set_public_ip", first, elastic["PublicIp"])
     assert code_of(ec2.release_address, AllocationId=allocation) == "InvalidIPAddress.InUse"
+    again = {"InstanceId": first, "AllocationId": allocation}
+    assert code_of(ec2.associate_address, **again, DryRun=True) == "DryRunOperation"
+    assert ec2.associate_address(**again)["AssociationId"].startswith("eipassoc-")
     moves = {"InstanceId": second, "AllocationId": allocation}
     assert code_of(ec2.associate_address, **moves) == "Resource.AlreadyAssociated"
 
