@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pytest_cloudbench.limits.account_values import (
-    parse_instance_id,
-    parse_instance_profile,
-    parse_kms_key,
-    parse_security_group,
-    parse_tags,
-)
 from pytest_cloudbench.limits.region_settings import EBS, LATENCY_MODES, factor_words, parse_time_factor
 
 if TYPE_CHECKING:
@@ -131,6 +124,17 @@ def parse_ssh_from(text: str) -> str | None:
             'or write "anywhere" if that is meant'
         )
     return text
+
+
+def _account_value(parser: str) -> Callable[[str], object]:
+    """Return a function of `limits.account_values` by its name, which is loaded when a value is checked."""
+
+    def check(text: str) -> object:
+        from pytest_cloudbench.limits import account_values
+
+        return getattr(account_values, parser)(text)
+
+    return check
 
 
 def parse_lease(text: str) -> float:
@@ -272,7 +276,7 @@ OPTIONS = (
     Option(
         "instance",
         "run tests whose marker ec2_instance names no instance on this existing one, of which nothing is changed",
-        check=parse_instance_id,
+        check=_account_value("parse_instance_id"),
         value="ID",
     ),
     Option(
@@ -360,25 +364,25 @@ OPTIONS = (
     Option(
         "tags",
         "tags for everything that the run creates, as key=value,key=value",
-        check=parse_tags,
+        check=_account_value("parse_tags"),
         value="KEY=VALUE,...",
     ),
     Option(
         "security-group",
         "existing security group for the instances, such as sg-0123456789abcdef0 (default: one for each run)",
-        check=parse_security_group,
+        check=_account_value("parse_security_group"),
         value="ID",
     ),
     Option(
         "instance-profile",
         "IAM instance profile for the instances, by name or ARN (default: none)",
-        check=parse_instance_profile,
+        check=_account_value("parse_instance_profile"),
         value="NAME",
     ),
     Option(
         "kms-key",
         "KMS key that encrypts the volumes: id, alias/name or ARN (default: the account's default key for EBS)",
-        check=parse_kms_key,
+        check=_account_value("parse_kms_key"),
         value="KEY",
     ),
     Option("key-pair", "existing EC2 key pair to log in with (default: one for each run)", value="NAME"),

@@ -99,12 +99,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_cloudbench.fixtures.ways_in import read_ways_in
 
         read_ways_in(config)
-    from pytest_cloudbench.fixtures import fixtures, lifetimes, repeats, workers
+    from pytest_cloudbench.fixtures import fixtures, lifetimes, workers
     from pytest_cloudbench.reports import properties
 
     config.pluginmanager.register(fixtures, "cloudbench-fixtures")
     config.pluginmanager.register(lifetimes, "cloudbench-lifetimes")
-    config.pluginmanager.register(repeats, "cloudbench-repeats")
     config.pluginmanager.register(workers, "cloudbench-workers")
     config.pluginmanager.register(properties, "cloudbench-properties")
     _add_to_reports(config)
@@ -198,6 +197,27 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     if type(val).__module__ == "pytest_cloudbench.limits.quantities":
         return str(val).replace(",", "").replace(" ", "").replace("/", "p")
     return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat a test that is to run several times."""
+    repeated = metafunc.definition.get_closest_marker("cloudbench_repeats") is not None
+    if repeated or option_given(metafunc.config, "repeats"):
+        from pytest_cloudbench.fixtures.repeats import repeat
+
+        repeat(metafunc)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
+    """Add the item that judges all repeats of a test behind them."""
+    made = yield
+    if "pytest_cloudbench.fixtures.repeats" not in sys.modules:
+        return made
+    from pytest_cloudbench.fixtures.repeats import with_judge
+
+    return with_judge(collector, made)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -294,10 +314,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Let the workers of pytest-xdist write to one evidence folder."""
+    """Let the workers of pytest-xdist write to one evidence folder, and know how tests are distributed."""
+    from pytest_cloudbench.fixtures import repeats
     from pytest_cloudbench.session.session import send_to_worker
 
     send_to_worker(node)
+    repeats.send_to_worker(node)
     if "pytest_cloudbench.session.gate" in sys.modules:
         from pytest_cloudbench.session import gate
 
@@ -315,9 +337,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List every verdict with its sentence, held ones too, and report where the evidence is."""
-    from pytest_cloudbench.reports.summary import write_verdicts
+    if any(
+        getattr(report, "user_properties", ())
+        for every in terminalreporter.stats.values()
+        for report in every
+    ):
+        from pytest_cloudbench.reports.summary import write_verdicts
 
-    write_verdicts(terminalreporter)
+        write_verdicts(terminalreporter)
     if "pytest_cloudbench.session.session" in sys.modules:
         from pytest_cloudbench.session.session import write_lines
 

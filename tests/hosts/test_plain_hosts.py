@@ -13,7 +13,7 @@ import pytest
 from own_ssh import add_to_agent, own_key
 
 from pytest_cloudbench import NotOffered, gp3, recorded_limits
-from pytest_cloudbench.fixtures.hosts import allowed_devices, read_host_marker
+from pytest_cloudbench.fixtures.found_hosts import allowed_devices, read_host_marker
 from pytest_cloudbench.hosts.errors import HostUnreachable, LoginRefused, NotOurs, ToolMissing
 from pytest_cloudbench.hosts.inventory import InventoryHost
 from pytest_cloudbench.hosts.shell_host import ShellHost

@@ -93,6 +93,14 @@ class Driver(RealPlane):
         end = self.iperf3(client, server, **{**how, "options": f"-O 1 {how.get('options', '')}"})["end"]
         return end["sum_received"]["bits_per_second"] / 1e9
 
+    def assert_limited(self, gbit_per_second, client, server, *, within=ACCEPTABLE, **how):
+        """Check that the goodput is at a limit: never above it, and as much once the machine had the time for it."""
+        for _ in range(4):
+            got = self.goodput(client, server, **how)
+            if got >= gbit_per_second * (1 - within):
+                break
+        assert got == pytest.approx(gbit_per_second, rel=within)
+
     def allowances(self, instance_id):
         return parse_statistics(self.ssh(instance_id, "ethtool -S eth0"))
 
@@ -125,8 +133,8 @@ def test_udp_is_limited_too_and_waits_at_the_sender(driver):
 
 def test_the_slower_end_limits_both_directions(driver):
     with driver.launched("i-fast", peak=4):
-        assert driver.goodput("i-fast", "i-slow") == pytest.approx(0.3, rel=0.03)
-        assert driver.goodput("i-slow", "i-fast") == pytest.approx(0.3, rel=ACCEPTABLE)
+        driver.assert_limited(0.3, "i-fast", "i-slow", within=0.03)
+        driver.assert_limited(0.3, "i-slow", "i-fast")
 
 
 def test_counters_say_which_end_was_over_its_bandwidth(driver):
@@ -175,18 +183,16 @@ def test_a_flow_has_its_own_limit_and_more_within_a_cluster_group(driver, monkey
     ):
         for options in ("", "-R"):
             with ThreadPoolExecutor() as flows:
-                out = flows.submit(driver.goodput, "i-in", "i-out", options=options)
-                together = driver.goodput("i-in", "i-in-too", options=options)
-            assert out.result() == pytest.approx(0.2, rel=ACCEPTABLE)
-            assert together == pytest.approx(0.4, rel=ACCEPTABLE)
-        three = driver.goodput("i-in", "i-out", streams=3)
-        assert three == pytest.approx(0.6, rel=ACCEPTABLE)
+                out = flows.submit(driver.assert_limited, 0.2, "i-in", "i-out", options=options)
+                driver.assert_limited(0.4, "i-in", "i-in-too", options=options)
+            out.result()
+        driver.assert_limited(0.6, "i-in", "i-out", streams=3)
         before = driver.allowances("i-in")["bw_out_exceeded"]
-        assert driver.goodput("i-in", "i-out", streams=10) == pytest.approx(1.0, rel=ACCEPTABLE)
+        driver.assert_limited(1.0, "i-in", "i-out", streams=10)
         assert driver.allowances("i-in")["bw_out_exceeded"] > before + 100
         # Its address may be somebody's next who is not in the group.
         driver.plane.instances.terminate("i-in-too")
-        assert driver.goodput("i-in", "i-out") == pytest.approx(0.2, rel=ACCEPTABLE)
+        driver.assert_limited(0.2, "i-in", "i-out")
         program = driver.tc("i-in", "filter show dev eth0")
         gone = int.from_bytes(bytes(int(part) for part in driver.addresses["i-in-too"].split(".")), "big")
         assert str(gone) not in program
@@ -204,10 +210,9 @@ def test_ena_express_raises_the_limit_of_a_tcp_flow_between_ends_that_have_it_in
         driver.launched("i-plain", peak=1.0),
     ):
         for options in ("", "-R"):
-            fast = driver.goodput("i-express", "i-express-too", options=options)
-            assert fast == pytest.approx(0.5, rel=ACCEPTABLE)
+            driver.assert_limited(0.5, "i-express", "i-express-too", options=options)
         for other in ("i-elsewhere", "i-plain"):
-            assert driver.goodput("i-express", other) == pytest.approx(0.2, rel=ACCEPTABLE)
+            driver.assert_limited(0.2, "i-express", other)
         end = driver.iperf3("i-express", "i-express-too", options="-u -b 0.6G")["end"]
         assert end["sum"]["bits_per_second"] * (1 - end["sum"]["lost_percent"] / 100) < 0.25e9
 
@@ -323,8 +328,8 @@ def test_a_cable_that_was_cut_and_mended_is_shaped_as_before(driver):
             socket.create_connection((address, 22), timeout=0.5)
     finally:
         set_cable("up")
-    assert driver.goodput("i-slow", "i-slow-too", streams=5) == pytest.approx(0.3, rel=ACCEPTABLE)
-    assert driver.goodput("i-slow-too", "i-slow") == pytest.approx(0.3, rel=ACCEPTABLE)
+    driver.assert_limited(0.3, "i-slow", "i-slow-too", streams=5)
+    driver.assert_limited(0.3, "i-slow-too", "i-slow")
 
 
 def test_everything_made_for_an_instance_is_removed_with_it(driver):
