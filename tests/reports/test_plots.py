@@ -22,7 +22,7 @@ from pytest_cloudbench.reports.plots.sheet import spread
 pytest.importorskip("matplotlib")
 
 from pytest_cloudbench.reports.plots.comparison import bars, plot_comparison
-from pytest_cloudbench.reports.plots.drawing import FONT_PT, _length_pt, broken
+from pytest_cloudbench.reports.plots.drawing import FONT_PT, broken, length_pt
 from pytest_cloudbench.reports.plots.kinds import creation_plots, line_plot, network_plots, storage_plots
 from pytest_cloudbench.reports.plots.kinds import drawn as draw
 from pytest_cloudbench.reports.plots.picture import PlotsMissing
@@ -193,7 +193,7 @@ def test_words_of_wide_ticks_stay_within_the_picture():
     root = ElementTree.fromstring(sheet.picture("wide").svg)
     for each in root.iter("{http://www.w3.org/2000/svg}text"):
         if "," in (each.text or ""):
-            assert float(each.get("x")) - _length_pt(each.text, FONT_PT, False) > 0
+            assert float(each.get("x")) - length_pt(each.text, FONT_PT, False) > 0
 
 
 @pytest.mark.parametrize("rates", [[80_000.0], []])

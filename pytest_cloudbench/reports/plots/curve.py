@@ -27,8 +27,11 @@ _LABEL_IN = 0.17
 _CHARACTER_IN = 0.072
 """Average width of the letters of a ceiling's name, with a margin."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 16, 44
+_MOST_IN_TITLE = 4
+"""The title names this number of curves; the legend always does."""
 _MOST_TRIED = 5
 """Of more ceilings, not every order of their names is tried."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _P99_DASHES = (1.0, 1.5)
 _NAME_COLUMNS, _SAID_COLUMNS = 26, 30
 _MS = 1000.0
@@ -78,7 +81,11 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
     panel = sheet.panels[0]
     targets = list(dict.fromkeys(without_ids(curve.target) for curve in curves))
     mixes = list(dict.fromkeys(str(curve.mix.name) for curve in curves))
-    head = title or f"latency over load: {' against '.join(names) if len(curves) > 1 else mixes[0]}"
+    compared = " against ".join(names) if len(curves) > 1 else mixes[0]
+    head = (
+        title
+        or f"latency over load: {compared if len(curves) <= _MOST_IN_TITLE else f'{len(curves)} curves'}"
+    )
     knees = list(dict.fromkeys(curve.knee.method for curve in curves if curve.knee is not None))
     marks = ["each mark a step, the open one the maximum by a closed loop"]
     marks += [f"the ring the knee ({', '.join(knees)})"] if knees else []
@@ -106,7 +113,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
         _wall(panel, wall, name)
     for number, curve in enumerate(curves):
         _curve(panel, curve, scale, number, alone=alone)
-    _named(panel, curves, names, scale)
+    sheet.reach(_named(panel, curves, names, scale))
     sheet.note(told_below(beyond, scale))
     return sheet.picture(head)
 
@@ -176,15 +183,20 @@ class _Name:
 def _wall_names(wall: CeilingLine, scale: RateScale, right: float) -> list[_Name]:
     """Return a ceiling's name on either side of its line, wrapped to stay within the picture."""
     remark = f" ({wall.remark})" if wall.remark else ""
-    text = f"{' and '.join(wall.names)}, {scale.text(wall.value)}{remark}"
+    # A figure stays on the line of its unit.
+    text = f"{' and '.join(wall.names)}, {scale.text(wall.value).replace(' ', _NO_BREAK)}{remark}"
     share = wall.value / right
     found = []
     for left, room in ((False, 1 - share), (True, share)):
         columns = int(room * _ACROSS_IN / _CHARACTER_IN) - 1
         if columns >= _FEWEST_COLUMNS:
-            lines = textwrap.wrap(text, min(columns, _MOST_COLUMNS), break_on_hyphens=False)
-            found.append(_Name(share, tuple(lines), left))
-    return found or [_Name(share, tuple(textwrap.wrap(text, _FEWEST_COLUMNS)), share > 0.5)]
+            found.append(_Name(share, _wrapped(text, min(columns, _MOST_COLUMNS)), left))
+    return found or [_Name(share, _wrapped(text, _FEWEST_COLUMNS), share > 0.5)]
+
+
+def _wrapped(text: str, columns: int) -> tuple[str, ...]:
+    lines = textwrap.wrap(text, columns, break_on_hyphens=False)
+    return tuple(line.replace(_NO_BREAK, " ") for line in lines)
 
 
 def _placed(names: Sequence[Sequence[_Name]]) -> list[_Name]:
@@ -250,8 +262,8 @@ def _p99_of(curve: Any) -> list[float]:
     return [] if None in found else [each * _MS for each in found]
 
 
-def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: RateScale) -> None:
-    """Draw the legend beside the picture: line and mark, name, peak and knee of each curve."""
+def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: RateScale) -> float:
+    """Draw the legend beside the picture: line and mark, name, peak and knee of each curve. Return its lower edge."""
     line = _LABEL_IN / _HEIGHT_IN
     top = 1.0
     for number, (curve, name) in enumerate(zip(curves, names, strict=True)):
@@ -280,6 +292,8 @@ def _named(panel: Panel, curves: Sequence[Any], names: Sequence[str], scale: Rat
         panel.drawing.text(
             panel.spot(1.09, top - line / 2), "p99 of the steps", size_pt=9, colour=QUIET, vertical="center"
         )
+        top -= line
+    return panel.spot(0, top)[1]
 
 
 def _broken(said: str) -> list[str]:

@@ -58,6 +58,7 @@ class Drawing:
         from matplotlib.transforms import Affine2D
 
         self.height_in = height_in
+        self._below_in = 0.0
         self._scale = Affine2D()
         self._items: list[Any] = []
         self._texts: list[_Text] = []
@@ -65,6 +66,10 @@ class Drawing:
     def grow(self, by_in: float) -> None:
         """Make the sheet higher; what is drawn keeps its distance from the lower edge."""
         self.height_in += by_in
+
+    def deepen(self, by_in: float) -> None:
+        """Add room below everything, at negative heights."""
+        self._below_in += by_in
 
     def line(
         self,
@@ -160,7 +165,7 @@ class Drawing:
             if line:
                 self._texts.append(_Text((x, y), line, size_pt, colour, bold, align))
             if line and backed:
-                width = _length_pt(line, size_pt, bold)
+                width = length_pt(line, size_pt, bold)
                 left = {"left": 0.0, "middle": -width / 2, "right": -width}[align] - 1.5
                 corner = x + left / 72, y - (_DESCENT * size_pt + 0.5) / 72
                 self.area(corner, ((width + 3) / 72, (_LINE * size_pt + 0.5) / 72), "white", z=_BACKS)
@@ -169,16 +174,20 @@ class Drawing:
         """Return the picture; equal drawings give equal bytes."""
         import matplotlib
 
-        self.area((0.0, 0.0), (WIDTH_IN, self.height_in), "white", z=-1.0)
+        self.area((0.0, -self._below_in), (WIDTH_IN, self._whole_in), "white", z=-1.0)
         style: Any = {"svg.hashsalt": "cloudbench", "path.simplify": True, "path.snap": True}
         with matplotlib.rc_context(style):
             return Picture(name, self._svg(name), self._png())
+
+    @property
+    def _whole_in(self) -> float:
+        return self.height_in + self._below_in
 
     def _svg(self, name: str) -> bytes:
         from matplotlib.backends.backend_svg import RendererSVG
 
         out: Any = io.StringIO()
-        width, height = WIDTH_IN * _POINTS_PER_INCH, self.height_in * _POINTS_PER_INCH
+        width, height = WIDTH_IN * _POINTS_PER_INCH, self._whole_in * _POINTS_PER_INCH
         about: Any = {"Title": name, "Date": None, "Creator": None}
         make: Any = RendererSVG
         renderer = make(width, height, out, None, _POINTS_PER_INCH, metadata=about)
@@ -190,7 +199,7 @@ class Drawing:
                 each.text,
                 attrib={
                     "x": f"{each.at[0] * _POINTS_PER_INCH:.2f}",
-                    "y": f"{height - each.at[1] * _POINTS_PER_INCH:.2f}",
+                    "y": f"{(self.height_in - each.at[1]) * _POINTS_PER_INCH:.2f}",
                     "text-anchor": {"left": "start", "middle": "middle", "right": "end"}[each.align],
                     "style": f"{weight}font-size: {each.size_pt:g}px; font-family: {_FONTS}; fill: {each.colour}",
                 },
@@ -202,7 +211,7 @@ class Drawing:
         from matplotlib.backends.backend_agg import RendererAgg
         from PIL import Image, ImageDraw
 
-        size = WIDTH_IN * PIXELS_PER_INCH, round(self.height_in * PIXELS_PER_INCH)
+        size = WIDTH_IN * PIXELS_PER_INCH, round(self._whole_in * PIXELS_PER_INCH)
         make: Any = RendererAgg
         renderer = make(*size, PIXELS_PER_INCH)
         self._draw(renderer, PIXELS_PER_INCH)
@@ -211,7 +220,7 @@ class Drawing:
         ).convert("RGB")
         pen = ImageDraw.Draw(image)
         for each in self._texts:
-            at = each.at[0] * PIXELS_PER_INCH, size[1] - each.at[1] * PIXELS_PER_INCH
+            at = each.at[0] * PIXELS_PER_INCH, size[1] - (each.at[1] + self._below_in) * PIXELS_PER_INCH
             anchor = {"left": "ls", "middle": "ms", "right": "rs"}[each.align]
             pen.text(at, each.text, each.colour, _font(each.size_pt, each.bold), anchor)
         out = io.BytesIO()
@@ -221,7 +230,7 @@ class Drawing:
         return out.getvalue()
 
     def _draw(self, renderer: Any, per_inch: int) -> None:
-        self._scale.clear().scale(per_inch)
+        self._scale.clear().translate(0, self._below_in).scale(per_inch)
         for item in sorted(self._items, key=lambda each: each.zorder):
             item.draw(renderer)
 
@@ -251,12 +260,13 @@ def broken(text: str, width_in: float, *, size_pt: float = FONT_PT, bold: bool =
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and _length_pt(longer, size_pt, bold) <= width_in * _POINTS_PER_INCH:
+        if lines and length_pt(longer, size_pt, bold) <= width_in * _POINTS_PER_INCH:
             lines[-1] = longer
         else:
             lines.append(word)
     return lines
 
 
-def _length_pt(text: str, size_pt: float, bold: bool) -> float:
+def length_pt(text: str, size_pt: float, bold: bool = False) -> float:
+    """Return the width of a text on one line."""
     return float(_font(size_pt, bold).getlength(text)) * _POINTS_PER_INCH / PIXELS_PER_INCH

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from pytest_cloudbench.reports.plots.drawing import length_pt
 from pytest_cloudbench.reports.plots.picture import Picture
 from pytest_cloudbench.reports.plots.rate_scale import latency_scale, latency_text, time_scale
 from pytest_cloudbench.reports.plots.sheet import COLOURS, STYLES, Panel, Sheet
@@ -89,7 +92,7 @@ class Distribution:
         """Number of I/Os."""
         return sum(self.counts)
 
-    @property
+    @functools.cached_property
     def shares(self) -> list[float]:
         """The share of all I/Os that took no longer than each of ``seconds``."""
         total = self.total
@@ -167,7 +170,6 @@ def latency_distribution(measurement: Any) -> Picture | None:
     panel.ticks = [(_nines(tick / 100), f"{tick:g} %") for tick in ticks]
     panel.grid = "xy"
     panel.unit(f"latency, {unit}")
-    slowest = max(found.values(), key=lambda each: each.percentile_s(50.0))
     for number, (way, each) in enumerate(found.items()):
         colour = COLOURS[number]
         shares = [min(_nines(share), right) for share in each.shares]
@@ -179,33 +181,84 @@ def latency_distribution(measurement: Any) -> Picture | None:
             latency_text(each.seconds[-1]),
             colour=colour,
         )
-        _mark(panel, each, factor, colour, right, above=each is slowest and len(found) > 1)
+    _mark(panel, found, factor)
     panel.below("share of the I/Os that took no longer")
     return sheet.picture("latency distribution")
 
 
-def _mark(
-    panel: Panel, found: Distribution, factor: float, colour: str, right: float, *, above: bool
-) -> None:
-    for percent in _MARKED:
-        at = _nines(percent / 100)
-        if at > right * 0.97:
-            continue
-        value_s = found.percentile_s(percent)
-        place = panel.point(at, value_s * factor)
-        panel.drawing.mark(place, colour)
-        # The label of the line is to the right of the last ones.
-        leftwards = percent > 50 if above else at > right * 0.85
-        panel.drawing.text(
-            place,
-            f"p{percent:g} {latency_text(value_s)}" if percent != 50 else f"median {latency_text(value_s)}",
-            size_pt=9,
-            colour=colour,
-            align="right" if leftwards else "middle" if above else "left",
-            vertical="bottom" if above else "top",
-            shift_pt=(-4 if leftwards else 4, 7) if above else (-5 if leftwards else 5, -5),
-            backed=True,
-        )
+Box = tuple[float, float, float, float]
+"""Left, bottom, right and top on the sheet, in inches."""
+_BELOW = (("left", "top"), ("right", "top"))
+_ABOVE = (("right", "bottom"), ("middle", "bottom"), ("left", "bottom"))
+_AWAY_PT = (5.0, 12.0, 20.0, 30.0)
+_PERCENTILE_PT = 9.0
+
+
+def _mark(panel: Panel, found: Mapping[str, Distribution], factor: float) -> None:
+    """Mark the percentiles of each line. Each label is where it hides no line and no other label."""
+    slowest = max(found.values(), key=lambda each: each.percentile_s(50.0))
+    left, bottom, width, height = panel.box
+    taken: list[Box] = []
+
+    def hides(box: Box) -> bool:
+        inside = left < box[0] and bottom < box[1] and box[2] < left + width and box[3] < bottom + height
+        apart = all(box[2] < x0 or x1 < box[0] or box[3] < y0 or y1 < box[1] for x0, y0, x1, y1 in taken)
+        return not (inside and apart) or any(_crosses(panel, each, factor, box) for each in found.values())
+
+    for number, each in enumerate(found.values()):
+        above = each is slowest and len(found) > 1
+        for percent in _MARKED:
+            at = _nines(percent / 100)
+            if at > panel.x.high * 0.97:
+                continue
+            value_s = each.percentile_s(percent)
+            place = panel.point(at, value_s * factor)
+            name = "median" if percent == 50 else f"p{percent:g}"
+            text = f"{name} {latency_text(value_s)}"
+            sides = (_ABOVE, _BELOW) if above else (_BELOW, _ABOVE)
+            places = [(side, away) for group in sides for away in _AWAY_PT for side in group]
+            boxes = [_box(place, text, side, away) for side, away in places]
+            chosen = next((index for index, box in enumerate(boxes) if not hides(box)), 0)
+            (align, vertical), away = places[chosen]
+            taken.append(boxes[chosen])
+            panel.drawing.mark(place, COLOURS[number])
+            panel.drawing.text(
+                place,
+                text,
+                size_pt=_PERCENTILE_PT,
+                colour=COLOURS[number],
+                align=align,
+                vertical=vertical,
+                shift_pt=_shift(align, vertical, away),
+                backed=True,
+            )
+
+
+def _shift(align: str, vertical: str, away: float) -> tuple[float, float]:
+    return {"left": 5.0, "right": -5.0, "middle": 0.0}[align], -away if vertical == "top" else away
+
+
+def _box(place: tuple[float, float], text: str, side: tuple[str, str], away: float) -> Box:
+    """Return what a label takes on the sheet, with a margin."""
+    align, vertical = side
+    across, up = _shift(align, vertical, away)
+    width = length_pt(text, _PERCENTILE_PT)
+    left = across - {"left": 0.0, "right": width, "middle": width / 2}[align]
+    low = up - (_PERCENTILE_PT if vertical == "top" else 0.0)
+    corners = place[0] + (left - 2) / 72, place[1] + (low - 1) / 72
+    return *corners, corners[0] + (width + 4) / 72, corners[1] + (_PERCENTILE_PT + 2) / 72
+
+
+def _crosses(panel: Panel, found: Distribution, factor: float, box: Box) -> bool:
+    """Return True if the line, which only rises, goes through the box."""
+    low, high = (_height_at(panel, found, factor, across) for across in (box[0], box[2]))
+    return low <= box[3] and high >= box[1]
+
+
+def _height_at(panel: Panel, found: Distribution, factor: float, across_in: float) -> float:
+    nines = (across_in - panel.box[0]) / panel.box[2] * panel.x.high
+    index = bisect_left(found.shares, 1 - 10**-nines)
+    return panel.point(0, found.seconds[min(index, len(found.seconds) - 1)] * factor)[1]
 
 
 def _nines(share: float) -> float:

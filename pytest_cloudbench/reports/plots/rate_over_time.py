@@ -22,8 +22,8 @@ BURST = "burst"
 ROOM_ABOVE = 1.6
 """A ceiling up to this multiple of the highest visible value is drawn; a note below lists the others."""
 
-_NOTE_COLUMNS = 135
-"""Number of letters that fit on a note's line."""
+_MOST_TOLD = 6
+"""More ceilings than this are counted in a note, not named."""
 _NOT_MERGED = "not merged"
 
 
@@ -75,13 +75,9 @@ def told_below(lines: Sequence[CeilingLine], scale: RateScale) -> str:
     """Return a sentence about the ceilings that are not drawn; "" if there are none."""
     if not lines:
         return ""
-    for told in range(min(3, len(lines)), 0, -1):
-        words = [f"{' and '.join(line.names)} {scale.text(line.value)}" for line in lines[:told]]
-        more = f" and {len(lines) - told} more" if len(lines) > told else ""
-        sentence = f"Higher than shown: {'; '.join(words)}{more}"
-        if len(sentence) <= _NOTE_COLUMNS:
-            break
-    return sentence
+    words = [f"{' and '.join(line.names)} {scale.text(line.value)}" for line in lines[:_MOST_TOLD]]
+    more = f" and {len(lines) - _MOST_TOLD} more" if len(lines) > _MOST_TOLD else ""
+    return f"Higher than shown: {'; '.join(words)}{more}"
 
 
 PANEL_IN = 2.75

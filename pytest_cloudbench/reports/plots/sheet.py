@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,8 +95,7 @@ _LINE_IN = 0.175
 _TICK_IN = 3.5 / 72
 _LABEL_PT = 9.0
 _LABELS_FROM = 1.025
-NOTE_COLUMNS = 125
-"""Number of letters that fit at the foot."""
+_NOTE_PT, _NOTE_LINE_IN = 8.5, 0.15
 
 
 @dataclass
@@ -258,6 +256,7 @@ class Sheet:
     def __init__(
         self, heights_in: Sequence[float], *, right_in: float = _RIGHT_IN, left_in: float = _LEFT_IN
     ) -> None:
+        self._foot_in = 0.0
         self._height = _TOP_IN + sum(heights_in) + _BETWEEN_IN * (len(heights_in) - 1) + _BOTTOM_IN
         self.drawing = Drawing(self._height)
         self.panels: list[Panel] = []
@@ -281,10 +280,19 @@ class Sheet:
         for number, line in enumerate(said):
             self._text(under + number * _LINE_IN, line, colour=QUIET)
 
+    def reach(self, down_to_in: float) -> None:
+        """Make the sheet higher if what is drawn beside a panel goes down into the note."""
+        if (more := _NOTE_LINE_IN * 2 - down_to_in + self._foot_in) > 0:
+            self.drawing.deepen(more)
+            self._foot_in -= more
+
     def note(self, text: str) -> None:
-        """Write small letters at the foot, on one line."""
-        short = textwrap.shorten(text, NOTE_COLUMNS, placeholder=" …") if text else ""
-        self._text(self._height - 0.11, short, size_pt=8.5, colour=QUIET)
+        """Write small letters at the foot. A long note makes the sheet higher."""
+        for number, line in enumerate(broken(text, WIDTH_IN - 2 * _MARGIN_IN, size_pt=_NOTE_PT)):
+            if number:
+                self.drawing.deepen(_NOTE_LINE_IN)
+            place = _MARGIN_IN, self._foot_in + 0.11 - number * _NOTE_LINE_IN
+            self.drawing.text(place, line, size_pt=_NOTE_PT, colour=QUIET)
 
     def time_axis(self, unit: str, compression: float = 1.0) -> None:
         """Name the time axis below the last panel."""
