@@ -493,7 +493,7 @@ def _ready_line(
     said = complaints.read().decode(errors="replace").strip()[-2000:]
     if command[0].endswith("sudo") and "password is required" in said:
         raise RegionUnavailable(
-            "the embedded region needs root (namespaces, mounts, loop devices) and sudo asks for a password: "
+            "the embedded region needs root (namespaces, mounts, loop devices) and sudo needs a password here; "
             "run `sudo -v` first, run as root, or use --cloudbench-cloud=aws"
         )
     ended = (

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -57,6 +58,14 @@ def pytest_collection_modifyitems(items):
 def pytest_xdist_auto_num_workers():
     """Return how many tests on embedded regions run at a time with ``-n auto``: they wait, unless all is emulated."""
     return 1 if "TCG" in Path("/proc/cpuinfo").read_text() else 5
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Evidence that an earlier version recorded."""
+    folder = tmp_path_factory.mktemp("kept")
+    shutil.unpack_archive(Path(__file__).parent / "evidence" / "kept" / "0.1.tar.xz", folder)
+    return folder / "evidence"
 
 
 @pytest.fixture(autouse=True)

@@ -42,6 +42,8 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
 _OUTCOMES = tuple(outcome.value for outcome in Outcome)
+_OF_THE_COMMAND = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION")
+"""Variables that pytest sets: the page has what they say elsewhere."""
 _LONGEST_TEXT = 4_000
 _SHORT_FIGURE = 32
 _MOST_DIFFERENCES = 40
@@ -246,7 +248,8 @@ class _Page:
         counts = ", ".join(f"{words.count(word)} {word}" for word in _OUTCOMES if word in words)
         return (
             f"<h2>Promises: {counts or 'none was judged'}</h2>"
-            "<p>Behind each test is how it ended: a test may also expect that a promise is not kept.</p>"
+            "<p>Held: the measurement keeps the promise. Violated: it does not. Inconclusive: it proves neither. "
+            "Behind each test is how it ended: a test may also expect that a promise is not kept.</p>"
             f"{self._table(('test', *HEADS), rows, outcomes=True)}"
         )
 
@@ -254,14 +257,20 @@ class _Page:
         run, git = self.run, self.run.get("git") or {}
         by, machine = run.get("by") or {}, run.get("machine") or {}
         changed = git.get("changed")
-        revision = str(git.get("revision") or git.get("none") or "unknown")
+        revision = str(git.get("revision") or "unknown")
+        if not git.get("revision") and git.get("none"):
+            revision += f": {str(git['none']).removeprefix('fatal: ')}"
         if changed:
             revision += f", with changes in {', '.join(map(str, changed))}"
         elif git.get("revision") and changed == []:
             revision += ", unchanged"
         entries = [entry for part in self.evidence.parts.values() for entry in part.entries]
         here = [str(machine[name]) for name in ("system", "kernel", "processor") if machine.get(name)]
-        environment = run.get("environment") or {}
+        environment = {
+            name: value
+            for name, value in (run.get("environment") or {}).items()
+            if name not in _OF_THE_COMMAND
+        }
         rows = [
             ("run by", f"{by.get('user') or 'unknown'} on {by.get('host') or 'unknown'}"),
             ("began (UTC)", self.evidence.began),

@@ -24,6 +24,10 @@ _DELIBERATE = (ValueError, TypeError, LookupError, AttributeError)
 _BEFORE_SENTENCE = re.compile(
     r"(?:AssertionError|pytest_cloudbench\.[\w.]+\.Inconclusive): (?=(?:not )?(?:held|violated|inconclusive): )"
 )
+_FIXTURES = (
+    "ec2", "ec2_instance", "ec2_pair", "ebs_volume", "ebs_volumes", "instance_store", "host", "host_pair", "fio",
+    "iperf3", "create_files", "sweep", "search_jobs", "baseline", "session_ec2", "module_ec2", "class_ec2",
+)  # fmt: skip
 _ASSERTED = re.compile(r"assert (not )?(.*)")
 
 
@@ -35,6 +39,8 @@ def shorten_error(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
         region.end_was_reported = True  # it is reported once per test
     if isinstance(error, AttributeError):
         _suggest_attribute(error)
+    if isinstance(error, pytest.FixtureLookupError):
+        _suggest_fixture(error)
     if item.config.getoption("fulltrace", False):  # an option of pytest's terminal plugin
         return
     if type(error) is AssertionError:
@@ -49,6 +55,13 @@ def shorten_error(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
         sentence = pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False)
         error = sentence.with_traceback(error.__traceback__)
     call.excinfo = pytest.ExceptionInfo.from_exception(error)
+
+
+def _suggest_fixture(error: pytest.FixtureLookupError) -> None:
+    """Name the fixture of this plugin that is nearest to a misspelt one, in place of the list of all."""
+    meant = did_you_mean(str(error.argname), _FIXTURES, mark="")
+    if meant and error.msg is None:
+        error.msg = f"fixture {error.argname!r} not found: {meant}"
 
 
 def shorten_report(report: pytest.TestReport) -> None:

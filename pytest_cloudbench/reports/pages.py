@@ -13,7 +13,7 @@ from pytest_cloudbench.reports.plots.sheet import AxisScale, tick_text
 
 FORMATS = ("text", "markdown", "html")
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_MAY_BREAK = re.compile(r"(?<=[/_\[=])|(?<=::)")
+_MAY_BREAK = re.compile(r"(?<=[_\[=])|(?<=/)(?!s\b)|(?<=::)")
 """Where a long name may be broken: names of tests and folders have no spaces."""
 
 

@@ -6,6 +6,7 @@ starts with its sentence; the properties up to the next sentence belong to it. T
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +56,10 @@ XFAILED_PROPERTY = "cloudbench.xfailed"
 OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
 """Name of the property for a verdict of a replay whose outcome differs from the recorded one."""
 
-OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY = (
-    f"{_PREFIX}{name}" for name in ("outcome", "promise", "asked", "measured", "bound_by")
+OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY, SUBTEST = (
+    f"{_PREFIX}{name}" for name in ("outcome", "promise", "asked", "measured", "bound_by", "subtest")
 )
+_PARTS = (OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY, SUBTEST)
 
 Property = tuple[str, Any]
 
@@ -66,6 +68,11 @@ REPEATED: pytest.StashKey[str] = pytest.StashKey()
 
 XFAILED = "xfailed"
 """The word, as pytest's, in place of the outcome of a promise that a test expects to be broken."""
+
+_FALLEN: pytest.StashKey[list[tuple[float, Property]]] = pytest.StashKey()
+"""When each verdict fell that no subtest has been named for, with its sentence."""
+_running: list[pytest.Item] = []
+"""The test that runs: the report of a subtest names only its id."""
 
 _CLAIMS = ("reaches", "capped by", "drops to")
 """First words of promises that their figure states completely."""
@@ -77,6 +84,8 @@ _CLAIMS = ("reaches", "capped by", "drops to")
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin with the cloud, and without the properties of an earlier attempt, which pytest keeps for a rerun."""
+    _running[:] = [item]
+    item.stash[_FALLEN] = []
     if item.user_properties:
         item.user_properties[:] = [each for each in item.user_properties if not _is_ours(each)]
     if "ec2" in getattr(item, "fixturenames", ()):
@@ -96,7 +105,9 @@ def pytest_cloudbench_verdict(item: pytest.Item, verdict: Any) -> None:
     if REPEATED in item.stash:
         item.user_properties.append((REPEAT_PROPERTY, str(verdict)))
     else:
-        item.user_properties += verdict_properties(verdict)
+        written = verdict_properties(verdict)
+        item.user_properties += written
+        item.stash.setdefault(_FALLEN, []).append((time.time(), written[0]))
 
 
 def add_not_compared(item: pytest.Item, why: str) -> None:
@@ -157,6 +168,31 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write which subtest judged, once it has ended."""
+    if not of_subtest(report) or not _running or _running[0].nodeid != report.nodeid:
+        return
+    item = _running[0]
+    began: float = report.start
+    left = []
+    for at, sentence in item.stash.get(_FALLEN, []):
+        if at < began:
+            left.append((at, sentence))
+            continue
+        place = next(n for n, each in enumerate(item.user_properties) if each is sentence)
+        item.user_properties.insert(place + 1, (SUBTEST, _subtest_name(report)))
+    item.stash[_FALLEN] = left
+
+
+def _subtest_name(report: Any) -> str:
+    """Return what pytest shows of a subtest: "[reads] (iops=3000)"."""
+    words = [f"[{report.context.msg}]"] if report.context.msg is not None else []
+    if report.context.kwargs:
+        words.append(f"({', '.join(f'{name}={value}' for name, value in report.context.kwargs.items())})")
+    return " ".join(words) or "(<subtest>)"
+
+
 # Reading ----------------------------------------------------------------------------------------------
 
 
@@ -190,6 +226,11 @@ class JudgedPromise:
         return self.parts.get(MEASURED, "")
 
     @property
+    def subtest(self) -> str:
+        """The subtest that judged: "(iops=3000)"."""
+        return self.parts.get(SUBTEST, "")
+
+    @property
     def bound_by(self) -> str:
         return self.parts.get(BOUND_BY, "")
 
@@ -202,7 +243,7 @@ def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
         elif name == XFAILED_PROPERTY:
             for judged in found:
                 judged.xfailed = True
-        elif found and name in (OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY):
+        elif found and name in _PARTS:
             found[-1].parts[name] = str(value)
     return found
 

@@ -86,7 +86,9 @@ def _write_test(
     lines: list[tuple[str, str]] = []
     for judged in judged_promises(properties):
         if judged.sentence not in above:
-            lines.append((judged.sentence, _COLOURS.get(judged.outcome, "white")))
+            lines.append(
+                (f"{judged.subtest} {judged.sentence}".lstrip(), _COLOURS.get(judged.outcome, "white"))
+            )
     for reason in texts_in(properties, XFAILED_PROPERTY):
         lines.append((f"xfailed, as expected{': ' * bool(reason)}{reason}", "yellow"))
     own = [text for text in dict.fromkeys(texts_in(properties, CONDITION_PROPERTY)) if text not in of_all]

@@ -147,7 +147,11 @@ def markdown(
         lines += [f"|---|---|---|---|---|{'---|' if paid else ''}---|"]
         lines += [
             # In the first row of the test: its verdicts share the cost.
-            _row(name, verdict, (paid.get(test.nodeid, "") if number == 0 else "") if paid else None)
+            _row(
+                f"{name} {verdict.subtest}".rstrip(),
+                verdict,
+                (paid.get(test.nodeid, "") if number == 0 else "") if paid else None,
+            )
             for name, test in named
             for number, verdict in enumerate(test.verdicts)
         ]
@@ -185,7 +189,9 @@ def _sentences(named: Sequence[tuple[str, SummarisedTest]]) -> list[str]:
     for name, test in named:
         if test.verdicts:
             lines.append(f"- {_code(name)}")
-            lines += [f"  - {_cell(verdict.sentence)}" for verdict in test.verdicts]
+            lines += [
+                f"  - {_cell(f'{verdict.subtest} {verdict.sentence}'.lstrip())}" for verdict in test.verdicts
+            ]
             conditions = dict.fromkeys(texts_in(test.properties, CONDITION_PROPERTY))
             lines += [f"  - _{_cell('; '.join(conditions))}_"] if conditions else []
             lines += [

@@ -27,7 +27,10 @@ Mark = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class Row:
-    """One verdict of one test; ``test`` and ``cost`` are empty if the row above is of the same test."""
+    """One verdict of one test; ``test`` and ``cost`` are empty if the row above is of the same test.
+
+    A verdict of a subtest is named by it, in the first row of the test after the test's name.
+    """
 
     test: str
     judged: JudgedPromise
@@ -39,11 +42,16 @@ def rows_of(
 ) -> list[Row]:
     """Return the rows of tests, each a node id with its verdicts; ``costs`` by node id, if known."""
     names = short_names([nodeid for nodeid, _ in tests])
-    return [
-        Row(name if number == 0 else "", judged, (costs or {}).get(nodeid, "") if number == 0 else "")
-        for name, (nodeid, verdicts) in zip(names, tests, strict=True)
-        for number, judged in enumerate(verdicts)
-    ]
+    rows = []
+    for name, (nodeid, verdicts) in zip(names, tests, strict=True):
+        last = ""
+        for number, judged in enumerate(verdicts):
+            words = [name] if number == 0 else []
+            if judged.subtest != last:
+                words.append(judged.subtest or name)
+            last = judged.subtest
+            rows.append(Row(" ".join(words), judged, (costs or {}).get(nodeid, "") if number == 0 else ""))
+    return rows
 
 
 def short_names(nodeids: Sequence[str]) -> list[str]:

@@ -384,7 +384,8 @@ def check_count(asked_by: str, count: object) -> None:
 
 def _check_type(asked_by: str, value: object, what: str) -> None:
     if not isinstance(value, str):
-        raise BadMarker(f"{asked_by}: {what} must be a name such as 'c5.18xlarge', not {value!r}")
+        given = f"the volume {value}" if isinstance(value, VolumeSpec) else repr(value)
+        raise BadMarker(f"{asked_by}: {what} must be a name such as 'c5.18xlarge', not {given}")
     if value.startswith("i-"):
         raise BadMarker(
             f"{asked_by}: {value!r} is no type: name an existing instance by id=, or by ec2.existing(id)"

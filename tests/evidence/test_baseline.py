@@ -1,7 +1,6 @@
 """Earlier runs as a baseline: evidence that a first version recorded, and what of it can be compared."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,16 +12,8 @@ from pytest_cloudbench.evidence.measured import measured_in, runs_in
 from pytest_cloudbench.reports.run_history import compare, history
 from pytest_cloudbench.verdicts.not_worse_than import not_worse_than
 
-KEPT = Path(__file__).parent / "kept" / "0.1.tar.xz"
 OPTIONS = {"cloud": "embedded", "pace": "quick", "twin-time": "60", "twin-latency": "ebs"}
 CAPPED = "test_every_measurement.py::test_a_volume_is_capped"
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kept")
-    shutil.unpack_archive(KEPT, folder)
-    return folder / "evidence"
 
 
 @pytest.fixture(scope="module")

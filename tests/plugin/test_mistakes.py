@@ -68,7 +68,9 @@ class Messages:
     def _keep(self, report):
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
-            text = crash.message if crash else report.longreprtext.strip().splitlines()[-1].removeprefix("E   ")
+            lines = report.longreprtext.strip().splitlines()
+            said = next((line for line in lines if line.startswith("E   ")), lines[-1])
+            text = crash.message if crash else said.removeprefix("E   ").strip()
             with open("messages", "a") as file:
                 file.write(report.nodeid + "\\t" + text.splitlines()[0] + "\\n")
 
@@ -79,12 +81,16 @@ def pytest_configure(config):
 IN_MARKERS = (
     "@pytest.mark.ec2_instnace('m5.large')",
     "def test_it(ec2_instance): ...",
+    "def test_it(ec2_instnace): ...",
     "@pytest.mark.ec2_instance('m5.large', zon='us-east-1a')",
     "@pytest.mark.ec2_instance('m5.large', ami='ami-0abc')",
     "@pytest.mark.ec2_instance('i-0123456789abcdef0')",
+    "@pytest.mark.ec2_instance(gp3(size_gib=10))",
     "@pytest.mark.ebs_volume('gp3')",
     "@pytest.mark.ebs_volume(gp3(size_gib=10))",
     "@pytest.mark.ebs_volumes(gp3(size_gib=10))",
+    "@pytest.mark.ebs_volumes(gp3(size_gib=10), count=2) with def test_it(ebs_volume): ...",
+    "@pytest.mark.ebs_volume(gp3(size_gib=10)) twice",
     "@pytest.mark.ebs_volume(gp3(size=10))",
     "@pytest.mark.ebs_volume(gp3(10))",
     "@pytest.mark.ebs_volume(gp3(size_gib='10'))",
@@ -132,6 +138,12 @@ def written(mistake: str) -> str:
     """Return the file of a test with the mistake."""
     if mistake.startswith("def "):
         return mistake
+    if mistake.endswith(" twice"):
+        marker = mistake.removesuffix(" twice")
+        return f"{HEAD}\n{marker}\n{marker}\ndef test_it(ebs_volume):\n    pass\n"
+    if " with def " in mistake:
+        marker, _, test = mistake.partition(" with ")
+        return f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\n{marker}\n{test}\n"
     if mistake.startswith("@"):
         name = re.match(r"@pytest\.mark\.(?:parametrize\(')?(\w+)", mistake)[1].replace(
             "instnace", "instance"

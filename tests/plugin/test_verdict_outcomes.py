@@ -1,5 +1,6 @@
 """What a verdict does to the test that asserts it, and what the terminal shows of it."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -213,6 +214,42 @@ def test_subtests_do_not_multiply_verdicts(judges, pytester):
     summary = (pytester.path / "summary.md").read_text()
     assert "cloudbench: 2 held, 1 violated" in summary
     assert [summary.count(f"| {iops:,} IOPS |") for iops in (1000, 2000, 9000)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("options", [[], ["-n1"]])
+def test_verdicts_are_named_by_their_subtest(judges, pytester, options):
+    result = judges(
+        """
+        def test_it(reaches, subtests):
+            assert reaches(500)
+            with subtests.test("reads", iops=1000):
+                assert reaches(1000)
+                assert reaches(1500)
+            for iops in (2000, 9000):
+                with subtests.test(iops=iops):
+                    assert reaches(iops)
+            assert reaches(700)
+        """,
+        "--cloudbench-summary=summary.md",
+        "--junitxml=junit.xml",
+        *options,
+    )
+    text = str(result.stdout).partition("promised and measured")[2].partition("short test summary")[0]
+    table = [
+        re.split(r"\s{2,}", line.strip())
+        for line in text.splitlines()
+        if "held" in line or "violated" in line
+    ]
+    rows = [" ".join(row) for row in table]
+    assert any(row.startswith("test_it 500 IOPS") for row in rows), rows
+    assert any(row.startswith("[reads] (iops=1000) 1,000 IOPS") for row in rows), rows
+    assert any(row.startswith("1,500 IOPS") for row in rows), rows
+    assert any(row.startswith("(iops=2000) 2,000 IOPS") for row in rows), rows
+    assert any(row.startswith("(iops=9000) 9,000 IOPS") for row in rows), rows
+    assert any(row.startswith("test_it 700 IOPS") for row in rows), rows
+    result.stdout.fnmatch_lines(["  (iops=2000) held: *"])
+    assert "(iops=9000)" in (pytester.path / "summary.md").read_text()
+    assert 'name="cloudbench.subtest" value="(iops=2000)"' in (pytester.path / "junit.xml").read_text()
 
 
 @pytest.mark.parametrize("options", [[], ["-n1"]])

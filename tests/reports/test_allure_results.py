@@ -263,8 +263,7 @@ def test_it(fio):
     assert [name for name, _ in attached[: len(pictures)]] == pictures
     assert attached[len(pictures) :] == [
         ("figures behind the verdicts", "text/html"),
-        ("fio randread 4k (1): figures", "text/html"),
-        ("fio randread 4k (2): figures", "text/html"),
+        ("figures of 2 measurements", "text/html"),
         ("second by second, and the tools' own files", "application/zip"),
         ("my own", ""),
     ]
@@ -278,8 +277,10 @@ def test_it(fio):
         table = archive.read("1-second-by-second.csv").decode().splitlines()
     assert table[0] == "seconds,iops,throughput_bytes_per_s,latency_s"
     assert table[1].startswith("1,3000,")
-    page = sources["fio randread 4k (1): figures"].read_text()
-    assert "<td>IOPS</td><td>3,000</td>" in page
+    page = sources["figures of 2 measurements"].read_text()
+    assert "fio randread 4k (1)" in page
+    assert "<td>IOPS</td><td>3,000</td>" in page.partition("fio randread 4k (2)")[0]
+    assert "<td>IOPS</td><td>2,000</td>" in page.partition("fio randread 4k (2)")[2]
     explained = sources["figures behind the verdicts"].read_text()
     assert "violated: &lt;3&gt; of | 4" in explained
     for text in (page, explained):
@@ -569,22 +570,30 @@ from pytest_cloudbench.reports.plots.kinds import curve_plots, drawn
 def test_two_curves(fio, request):
     first, second = curve_of(), curve_of(32_000, mix="vdi-boot")
     for curve in (first, second):
+        fio(curve.maximum, rw="randread")
         call_hook(request.node, "curve", curve=curve, pictures=partial(drawn, curve_plots, curve))
-    call_hook(request.node, "comparison", runs=(first, second), labels=(), title="")
+    if COMPARED:
+        call_hook(request.node, "comparison", runs=(first, second), labels=(), title="")
 """
 
 
 @drawn
-def test_a_sweep_is_attached_as_its_curve_with_every_step(run, results, pytester):
-    run(SWEEPING)
+@pytest.mark.parametrize("compared", [True, False])
+def test_a_sweep_is_attached_as_its_curve_with_every_step(run, results, pytester, compared):
+    run(f"COMPARED = {compared}\n{SWEEPING}")
     (result,) = results()
     attached = {each["name"]: each for each in result["attachments"]}
-    assert re.fullmatch("comparison: .*, latency over load", next(iter(attached)))
+    of_curves = [name for name in attached if "latency over load" in name or name.startswith("sweep")]
+    assert len(attached) <= 10
+    if compared:
+        (name,) = of_curves
+        assert re.fullmatch("comparison: .*, latency over load", name), "each curve is drawn once"
+    else:
+        assert [name.partition(" on ")[0] for name in of_curves] == ["sweep 4k-random-read", "sweep vdi-boot"]
+    assert all(attached[name]["type"] == "image/svg+xml" for name in of_curves)
     archive = pytester.path / "out" / attached["second by second, and the tools' own files"]["source"]
     with zipfile.ZipFile(archive) as raw:
         for number, mix in enumerate(("4k-random-read", "vdi-boot"), 1):
-            (name,) = (name for name in attached if name.startswith(f"sweep {mix} on "))
-            assert attached[name]["type"] == "image/svg+xml"
             assert b"in flight" in raw.read(f"sweep-{mix}-{number}.txt")
 
 

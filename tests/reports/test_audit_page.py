@@ -9,16 +9,6 @@ from measured_runs import CONFTEST
 
 from pytest_cloudbench.cli import main
 
-KEPT = Path(__file__).parent.parent / "evidence" / "kept" / "0.1.tar.xz"
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """Evidence that an earlier version recorded."""
-    folder = tmp_path_factory.mktemp("kept")
-    shutil.unpack_archive(KEPT, folder)
-    return folder / "evidence"
-
 
 @pytest.fixture(scope="module")
 def page(kept):
@@ -142,6 +132,8 @@ def test_what_a_hostile_record_contains_is_a_gap_and_no_error(pytester):
     assert "verdict 1 cannot be shown: it is no verdict: held: nonsense" in said
     assert "Promises: 1 held" in said
     assert said.count("Measured: fio randread 4k") == 2
+    assert "tests at revision unknown: not a git repository" in said
+    assert "PYTEST_CURRENT_TEST" not in said
 
 
 TAGS = "body main section b p ul li h1 h2 h3 table tr th td wbr pre img dl div dt dd"

@@ -65,7 +65,10 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
         of_curves = ", latency over load" if all(map(is_curve, each.runs)) else ""
         name = f"comparison: {_short(each.heading)}{of_curves}"
         attach_drawn(name, lambda each=each: [each.picture()], named=False)  # type: ignore[misc]
+    compared = [run for each in attempt.comparisons for run in each.runs]
     for curve, pictures in attempt.curves:
+        if any(curve is run for run in compared):
+            continue  # the comparison shows it
         attach_drawn(
             f"sweep {curve.mix.name} on {without_ids(curve.target)}: latency over load", pictures, named=False
         )
@@ -74,8 +77,10 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
     if attempt.verdicts:
         name = "figures behind the verdicts"
         attach(name, page(name.capitalize(), all_explained(attempt.verdicts), "html").encode(), "html")
-    for title, measurement in zip(titles, measurements, strict=True):
-        attach(f"{title}: figures", page(title, [_figures(measurement)], "html").encode(), "html")
+    if measurements:
+        sections = [_figures(title, each) for title, each in zip(titles, measurements, strict=True)]
+        name = f"{titles[0]}: figures" if len(titles) == 1 else f"figures of {len(titles)} measurements"
+        attach(name, page(name[:1].upper() + name[1:], sections, "html").encode(), "html")
     files = {
         f"sweep-{curve.mix.name}-{number}.txt": f"{curve}\n".encode()
         for number, (curve, _) in enumerate(attempt.curves, 1)
@@ -87,8 +92,8 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
     result.attachments.extend(theirs)
 
 
-def _figures(measurement: Any) -> Section:
-    return Section("Figures", ("figure", "value"), tuple(figures(measurement)))
+def _figures(title: str, measurement: Any) -> Section:
+    return Section(title, ("figure", "value"), tuple(figures(measurement)))
 
 
 def _raw_files(measurement: Any) -> dict[str, bytes]:
