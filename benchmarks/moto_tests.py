@@ -93,7 +93,7 @@ def main() -> None:
              "-k", options.k, f"--rootdir={options.checkout}", *files],
             plugins=[on_region],
         )  # fmt: skip
-    sys.exit(judge(on_region.outcomes))
+    sys.exit(judge(on_region.outcomes) if on_region.outcomes else "no test ran")
 
 
 def _send_all_to_this_region() -> None:

@@ -22,7 +22,7 @@ from .filters import Filter, Filters
 from .refusal import Refusal, invalid_combination, invalid_value
 
 _DEFAULT_PAGE = 1000
-# Amazon EC2 API Reference, MaxResults of each action, where the service's model does not state it, read 2026-11.
+# botocore's service model (1.44.8), in the text of MaxResults; that of DescribeImages is a choice of this project.
 _PAGE_SIZES = {
     "DescribeImages": (1, 1000),
     "DescribeLaunchTemplateVersions": (1, 200),

@@ -15,7 +15,7 @@ from moto.core.parse import EC2QueryParser
 
 from .refusal import Refusal, invalid_combination, invalid_value
 
-# Amazon EC2 User Guide, "Tag your Amazon EC2 resources", restrictions, read 2026-11.
+# botocore's service model (1.44.8), in the text of a tag's key and value.
 MAX_KEY_LENGTH = 128
 MAX_VALUE_LENGTH = 256
 
