@@ -45,12 +45,14 @@ class AttemptRecord:
 
     @property
     def outcome(self) -> str:
-        """Outcome of the attempt: passed, failed, skipped, error (in setup or teardown), rerun; "" until it ends."""
+        """Outcome of the attempt: passed, failed, skipped, error (in setup or teardown), rerun or interrupted."""
         told = self.outcomes
         if "rerun" in told.values():
             return "rerun"
         if "failed" in (told.get("setup"), told.get("teardown")) and told.get("call") != "failed":
             return "error"
+        if "call" not in told and not self.torn_down and told.get("setup") != "skipped":
+            return "interrupted"
         return told.get("call") or told.get("setup") or ""
 
     @contextlib.contextmanager

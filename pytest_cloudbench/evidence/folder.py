@@ -37,6 +37,7 @@ RUN = "{run}"
 DEFAULT_FOLDER = "cloudbench-evidence"
 IGNORED = ".gitignore"
 """In the default folder, if a run made it: evidence is not committed by accident."""
+_IGNORE_ALL = "# Made by pytest-cloudbench.\n*\n"
 LEAST_FREE_BYTES = 64 << 20
 """A run does not begin with less room: a full disk would end its evidence in the middle of a measurement."""
 MOST_FILES = 1_000_000
@@ -100,7 +101,7 @@ class EvidenceFolder:
             for name in (JOURNALS, TESTS, SOURCES):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             if new:
-                (above / IGNORED).write_text("# Made by pytest-cloudbench.\n*\n", encoding="ascii")
+                (above / IGNORED).write_text(_IGNORE_ALL, encoding="ascii")
             free = shutil.disk_usage(self.root).free
         except OSError as error:
             raise EvidenceError(
@@ -118,11 +119,12 @@ class EvidenceFolder:
         """Remove a folder in which no test was recorded, and the one above if `prepare` made it for this run."""
         for journal in (self.root / JOURNALS).glob("*.jsonl"):
             journal.unlink()
-        with contextlib.suppress(OSError):  # something else is in there
+        with contextlib.suppress(OSError, EvidenceError):  # something else is in there
             for folder in (self.root / JOURNALS, self.root / TESTS, self.root / SOURCES, self.root):
                 folder.rmdir()
             above = self.root.parent
-            if [each.name for each in above.iterdir()] == [IGNORED]:
+            ours = above.name == DEFAULT_FOLDER and [each.name for each in above.iterdir()] == [IGNORED]
+            if ours and read_regular(above / IGNORED) == _IGNORE_ALL.encode():
                 (above / IGNORED).unlink()
                 above.rmdir()
 

@@ -31,7 +31,7 @@ class EvidenceAltered(EvidenceError):
 class RecordedTest:
     """One attempt of a test. Its journal is read at the first use.
 
-    ``outcome`` is passed, failed, skipped, error or rerun; "" if the run was killed during the test.
+    ``outcome`` is passed, failed, skipped, error, rerun or interrupted; "" if the run was killed during the test.
     """
 
     evidence: Evidence

@@ -22,6 +22,7 @@ from pytest_cloudbench.evidence.folder import (
     SOURCES,
     TESTS,
     EvidenceError,
+    EvidenceFolder,
 )
 from pytest_cloudbench.evidence.reader import Evidence
 
@@ -95,7 +96,9 @@ def _reason_to_keep(path: Path) -> tuple[str, str]:
     strangers += [f"{each.name} is a link" for each in entries if each.is_symlink()]
     if strangers:
         return strangers[0], ""
-    newest = max(each.stat().st_mtime for each in (path / JOURNALS).iterdir())
+    newest = max(
+        path.stat().st_mtime, *((path / each).lstat().st_mtime for each in EvidenceFolder(path).files())
+    )
     if not evidence.finished and time.time() - newest < _STILL_WRITTEN_S:
         return "its run has not ended, and wrote something within the last hour", ""
     return "", evidence.began

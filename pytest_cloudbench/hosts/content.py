@@ -28,7 +28,10 @@ for each; do
     set -- 0:1048576 $((size > 1048576 ? size - 1048576 : 0)):1048576
     for part in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do set -- "$@" $((size / 15 * part / 4096 * 4096)):65536; done
     for piece; do
-        cmp -s -n "${piece#*:}" -i "${piece%:*}:0" -- "$each" /dev/zero && continue
+        cmp -s -n "${piece#*:}" -i "${piece%:*}:0" -- "$each" /dev/zero
+        code=$?
+        [ "$code" -eq 0 ] && continue
+        [ "$code" -eq 1 ] || exit "$code"
         printf '%s\\n' "$each"
         break
     done
@@ -122,7 +125,8 @@ def refuse_data(host: Host, devices: Mapping[str, str], *, overwrite: bool) -> N
 
     `devices` are their paths with their names for as long as they exist. A device has data if the first MiB, the last
     MiB, or one of 14 pieces of 64 KiB between them is not zero: blocks of an EBS volume that were never written are.
-    After this call the devices may be written to, and what this process wrote is not looked at again.
+    After this call the devices may be written to, and what this process wrote is not looked at again. Raises
+    FilesystemError if a device cannot be compared, for example because the host has no `cmp`.
     """
     paths = [path for path, name in devices.items() if name not in _written_by_us]
     if paths and not overwrite:
@@ -132,7 +136,13 @@ def refuse_data(host: Host, devices: Mapping[str, str], *, overwrite: bool) -> N
 
 @operation("refuse_data", repeatable=True)
 def _refuse_data(host: Host, paths: Sequence[str]) -> None:
-    said = host.run(["sh", "-c", _FIND_DATA, "sh", *paths], sudo=True, idempotent=True).stdout
+    try:
+        said = host.run(["sh", "-c", _FIND_DATA, "sh", *paths], sudo=True, idempotent=True).stdout
+    except CommandFailed as error:
+        why = error.stderr.strip() or f"the comparison ended with exit code {error.exit_code}"
+        raise FilesystemError(
+            f"cannot read whether {', '.join(paths)} on {host.label} have data: {why}"
+        ) from error
     if found := said.splitlines():
         raise WouldDestroy(
             f"on {host.label}, {', '.join(found)} has data without a signature that names it, such as that of a "

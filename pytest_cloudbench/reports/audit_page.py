@@ -437,6 +437,7 @@ def _ended(outcome: str) -> str:
     return {
         "": "did not end: the run was killed",
         "error": "ended with an error outside of its own body",
+        "interrupted": "was interrupted",
         "skipped": "was skipped",
         "rerun": "failed and was run again",
     }.get(outcome, outcome)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from pytest_cloudbench.evidence.reader import Evidence
+
 NOTHING_RUNS = """
 import pytest
 from workload_stand_ins import stand_in
@@ -130,6 +132,7 @@ def test_interrupted(volume, fio, monkeypatch):
     fio(volume, rw="randread")
 """
     session(body, "--cloudbench-evidence=kept")
+    assert [test.outcome for test in Evidence(pytester.path / "kept").tests] == ["passed", "interrupted"]
     result = session(body, "--cloudbench-replay=kept")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*NotRecorded: fio(*) was interrupted by builtins:KeyboardInterrupt"])

@@ -1,13 +1,15 @@
 """`cloudbench evidence prune`: only folders that a run wrote are removed, the oldest first."""
 
 import json
+import os
 import shutil
+import time
 
 import mutated_evidence
 import pytest
 
 from pytest_cloudbench.cli import main
-from pytest_cloudbench.evidence.folder import EvidenceError, EvidenceFolder
+from pytest_cloudbench.evidence.folder import DEFAULT_FOLDER, EvidenceError, EvidenceFolder
 from pytest_cloudbench.evidence.retention import prune
 from pytest_cloudbench.evidence.verify import verify
 
@@ -75,6 +77,34 @@ def test_a_run_that_goes_on_stays(runs):
     assert names(prune(runs, keep=3).left_alone) == ["run-6"]
     folder.unlock()
     assert names(prune(runs, keep=3).removed) == ["run-6"]
+
+
+def test_a_run_without_an_end_stays_for_an_hour_after_its_newest_file(runs):
+    run, hours_ago = runs / "run-6", time.time() - 7200
+    (run / "MANIFEST.sha256").unlink()
+    for path in (run, *run.rglob("*")):
+        os.utime(path, (hours_ago, hours_ago))
+    assert names(prune(runs, keep=3, dry=True).removed) == ["run-6"]
+    written = next((run / "tests").rglob("measurement-1.json"))
+    os.utime(written)
+    assert "within the last hour" in prune(runs, keep=3, dry=True).left_alone[run]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "stays"),
+    [("mine", "*\n", True), (DEFAULT_FOLDER, "*.log\n", True), (DEFAULT_FOLDER, None, False)],
+    ids=["another folder", "the user's own", "ours"],
+)
+def test_a_discarded_run_removes_only_a_gitignore_of_its_own(tmp_path, name, text, stays):
+    above = tmp_path / name
+    if text is not None:
+        above.mkdir()
+        (above / ".gitignore").write_text(text)
+    folder = EvidenceFolder(above / "run")
+    folder.prepare()
+    folder.discard()
+    assert not folder.root.exists()
+    assert (above / ".gitignore").exists() is stays
 
 
 @pytest.mark.parametrize("keep", [-1, 3])
