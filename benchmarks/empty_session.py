@@ -11,8 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-# Autoload is off so that other installed plugins do not count.
-WITHOUT = ["--disable-plugin-autoload"]
+# Autoload is off so that other installed plugins do not count. -p reads the metadata of all installed packages, as
+# autoload does, so both sessions have one.
+WITHOUT = ["--disable-plugin-autoload", "-p", "plugin_that_does_nothing"]
 WITH = ["--disable-plugin-autoload", "-p", "pytest_cloudbench.plugin"]
 # Sessions of users load compiled modules; without this setting each session would compile the plugin again.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -40,6 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "test_nothing.py").write_text("def test_nothing():\n    assert 1 + 1 == 2\n")
+        (folder / "plugin_that_does_nothing.py").touch()
         for options in (WITHOUT, WITH):
             session_s(folder, options)
         for _ in range(rounds):
