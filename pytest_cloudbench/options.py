@@ -28,6 +28,8 @@ KEEP_FAILED: pytest.StashKey[Any] = pytest.StashKey()
 """Keeps the hardware of failed tests (`fixtures.keep_failed.KeepFailed`); absent without --cloudbench-keep-failed."""
 OF_A_TEST: list[pytest.StashKey[Any]] = []
 """What a test's stash drops once the test is over. The item itself lives as long as the session."""
+CLEANED_OUTPUT = "cloudbench-cleaned-output"
+"""The plugin that removes secrets from what a session writes; registered once a test uses our fixtures."""
 PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
 """Opens the provider that another plugin offers; absent for the clouds of this plugin and in a replay."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_cloudbench.options import (
+    CLEANED_OUTPUT,
     OF_A_TEST,
     OPTIONS,
     check_settings_at_start,
@@ -211,18 +212,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
-    """Add the item that judges all repeats of a test behind them."""
+    """Add the item that judges all repeats of a test behind them; remove secrets from the ids of tests.
+
+    From the first test on that uses our fixtures, all that the session writes is cleaned. Ids are changed here, before
+    pytest compares them with those that failed last.
+    """
     made = yield
-    if "pytest_cloudbench.fixtures.repeats" not in sys.modules:
-        return made
-    from pytest_cloudbench.fixtures.repeats import with_judge
+    if "pytest_cloudbench.fixtures.repeats" in sys.modules:
+        from pytest_cloudbench.fixtures.repeats import with_judge
 
-    return with_judge(collector, made)
+        made = with_judge(collector, made)
+    # One function with all its parameters.
+    if isinstance(made, list) and made and _uses_our_fixtures(made[0]):
+        from pytest_cloudbench.reports.cleaned_output import clean_output
+
+        clean_output(collector.config, made)
+    return made
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Remove secrets from what the session writes; deselect at quick pace the tests marked for full pace."""
-    if any(map(_uses_our_fixtures, items)):
+    """Remove secrets from the ids of the other tests too; deselect at quick pace the tests marked for full pace."""
+    if config.pluginmanager.hasplugin(CLEANED_OUTPUT):
         from pytest_cloudbench.reports.cleaned_output import clean_output
 
         clean_output(config, items)

@@ -9,7 +9,8 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -21,19 +22,19 @@ from pytest_cloudbench.evidence.secret_patterns import (
     SECRET_ACCESS_KEY,
     SECRET_NAME,
     TOKEN_PATTERNS,
+    SecretPattern,
     removed,
 )
+from pytest_cloudbench.evidence.text_views import Span, View, replaced, views
 
 _SHORTEST_KNOWN = 8
 """Shorter values are not searched for, because they occur in ordinary words."""
-_LEADS_ELSEWHERE = re.compile(r"(?i)_(?:file|path|dir|uri|url|arn|name|header)$")
 _SHORTEST_BASE64 = 48
 _SHORTEST_TOKEN = 8
 _SECRET_ACCESS_KEY = 40
 _OF_RUNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-.%:=")
 _RUNS = {code: " " for code in range(128) if chr(code) not in _OF_RUNS}
 """Leaves the runs of characters that tokens consist of."""
-_TOKENS = frozenset(TOKEN_PATTERNS)
 _LONGEST_REMEMBERED = 200
 _MOST_REMEMBERED = 20_000
 _LINE_END = re.compile(r"(?:\r?\n|(?:\\r)?\\n)[ \t>|]*")
@@ -41,8 +42,14 @@ _IN_BASE64 = re.compile(
     rf"(?:(?<![A-Za-z0-9+/\\])|(?<=\\[nrt]))[A-Za-z0-9+/]{{{_SHORTEST_BASE64},}}"
     rf"(?:{_LINE_END.pattern}[A-Za-z0-9+/]{{4,}})*={{0,2}}"
 )
+_CUT = "..."
+_WORD = re.compile(r"[^\s\"'\\,;&|<>()]{8,}")
+_LONGEST_WORD = 4_000
+_MOST_PARTS = 500_000
 _FIGURES = b"0123456789,.:;-+ \t\r\n"
 _IN_CLEAR = (bool, float, type(None))
+_NUMBER_IS_SECRET = re.compile(r"(?i)pass|pin|pwd")
+"""A number with such a name is a secret. Others with the name of a secret are figures: {"token": 5}."""
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+\Z")
 
 
@@ -58,12 +65,12 @@ class Cleaner:
     ) -> None:
         self._pseudonyms = pseudonyms
         self._known: dict[str, None] = {}
+        self._parts = _Parts()
         self._bytes: tuple[bytes, ...] = ()
         # A cache: names and words repeat.
         self._seen: dict[str, str] = {}
         for name, value in (os.environ if environment is None else environment).items():
-            leads_elsewhere = _LEADS_ELSEWHERE.search(name) or os.path.exists(value)
-            if SECRET_NAME.search(name) and not leads_elsewhere:
+            if SECRET_NAME.search(name) and not os.path.exists(value):
                 self.learn(value)
 
     def learn(self, *secrets: str | None) -> None:
@@ -72,6 +79,7 @@ class Cleaner:
             text = secret.strip() if secret else ""
             if len(text) < _SHORTEST_KNOWN or text.startswith("(removed: ") or text in self._known:
                 continue
+            self._parts.add(text)
             # The longest first, so that a key that contains another one is removed as a whole.
             forms = {
                 text,
@@ -97,7 +105,7 @@ class Cleaner:
 
     def text(self, text: str) -> str:
         """Return the text without secrets, in characters that can be written."""
-        if len(text) > _LONGEST_REMEMBERED:
+        if len(text) > _LONGEST_REMEMBERED or _CUT in text:
             return self._cleaned(text)
         found = self._seen.get(text)
         if found is None:
@@ -109,24 +117,76 @@ class Cleaner:
     def _cleaned(self, text: str) -> str:
         if not text.isascii():
             text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-        for secret in self._known:
-            if secret in text:
-                text = text.replace(secret, removed("secret"))
-        lower = _lower(text)
-        runs = set(text.translate(_RUNS).split())
-        words = "\n".join(sorted(word for word in runs if len(word) >= _SHORTEST_TOKEN)).lower()
-        for pattern in (*TOKEN_PATTERNS, *PATTERNS):
-            if pattern in _TOKENS and not any(start in words for start in pattern.starts):
+        made: set[str] = set()
+        for make in views(text):
+            view = make(text)
+            if view.text in made:
                 continue
-            cleaned = pattern.remove(text, lower)
-            if cleaned is not text:
-                text, lower = cleaned, _lower(cleaned)
+            made.add(view.text)
+            runs = set(view.text.translate(_RUNS).split())
+            for find in self._finders(runs):
+                if find is None:
+                    text = (
+                        text if make is not View or self._pseudonyms is None else self._pseudonyms.text(text)
+                    )
+                elif spans := find(view):
+                    text = replaced(text, view.original(spans))
+                else:
+                    continue
+                view = make(text)
+        return text
+
+    def _finders(self, runs: set[str]) -> Iterator[Callable[[View], list[Span]] | None]:
+        """Yield what finds secrets in a text that has these runs of characters, and None for the pseudonyms."""
+        yield self._known_in
+        words = "\n".join(sorted(word for word in runs if len(word) >= _SHORTEST_TOKEN)).lower()
+        for pattern in TOKEN_PATTERNS:
+            if any(start in words for start in pattern.starts):
+                yield partial(self._recognised, pattern)
+        for pattern in PATTERNS:
+            yield partial(self._recognised, pattern)
         if self._pseudonyms is not None:
-            text = self._pseudonyms.text(text)
+            yield None
         longest = max(map(len, runs), default=0)
         if longest >= _SECRET_ACCESS_KEY:
-            text = SECRET_ACCESS_KEY.remove(text, lower)
-        return _IN_BASE64.sub(self._decoded_clean, text) if longest >= _SHORTEST_BASE64 else text
+            yield partial(self._recognised, SECRET_ACCESS_KEY)
+        if longest >= _SHORTEST_BASE64:
+            yield self._in_base64
+        yield self._cut_off
+
+    def _known_in(self, view: View) -> list[Span]:
+        for secret in self._known:
+            if secret in view.text:
+                return [
+                    (match.start(), match.end(), removed("secret"))
+                    for match in re.finditer("|".join(map(re.escape, self._known)), view.text)
+                ]
+        return []
+
+    def _recognised(self, pattern: SecretPattern, view: View) -> list[Span]:
+        spans = pattern.spans(view.text, view.lower)
+        for start, stop, _ in spans:
+            self._parts.add(view.text[start:stop])
+        return spans
+
+    def _cut_off(self, view: View) -> list[Span]:
+        return self._parts.cut_off_in(view.text)
+
+    def _in_base64(self, view: View) -> list[Span]:
+        """Find base64 of a secret, as a whole; it may go over several lines."""
+        spans: list[Span] = []
+        for match in _IN_BASE64.finditer(view.text):
+            lines = _LINE_END.split(match[0])
+            if len(lines) > 1 and self._hides_secret("".join(lines)):
+                spans.append((*match.span(), removed("base64 of a secret")))
+                continue
+            at = match.start()
+            for line in lines:
+                at = view.text.index(line, at)
+                if len(line) >= _SHORTEST_BASE64 and self._hides_secret(line):
+                    spans.append((at, at + len(line), removed("base64 of a secret")))
+                at += len(line)
+        return spans
 
     def data(self, data: bytes) -> bytes:
         """Return the content of a file without secrets; binary data with a known secret is removed as a whole."""
@@ -147,7 +207,7 @@ class Cleaner:
         Other values than texts and bytes are returned unchanged under any other name.
         """
         if name and not isinstance(value, _IN_CLEAR) and SECRET_NAME.search(name):
-            if not value:
+            if not value or (isinstance(value, int) and not _NUMBER_IS_SECRET.search(name)):
                 return value
             for text in _texts(value):
                 self.learn(text)
@@ -177,17 +237,6 @@ class Cleaner:
             name = word.lstrip("-") if is_option and SECRET_NAME.search(word) else ""
         return kept
 
-    def _decoded_clean(self, match: re.Match[str]) -> str:
-        """Remove base64 as a whole if its content has a secret; it may go over several lines."""
-        whole = match[0]
-        lines = _LINE_END.split(whole)
-        if len(lines) > 1 and self._hides_secret("".join(lines)):
-            return removed("base64 of a secret")
-        for line in lines:
-            if len(line) >= _SHORTEST_BASE64 and self._hides_secret(line):
-                whole = whole.replace(line, removed("base64 of a secret"))
-        return whole
-
     def _hides_secret(self, text: str) -> bool:
         for end in range(
             len(text), max(len(text) - 4, 0), -1
@@ -200,10 +249,48 @@ class Cleaner:
         return False
 
 
-def _lower(text: str) -> str:
-    """Return the text in lower case, with every character at its place."""
-    lower = text.lower()
-    return lower if len(lower) == len(text) else "".join(char.lower()[:1] for char in text)
+class _Parts:
+    """The parts of secrets that this session has seen whole, to find them where pytest cuts a text off by "..."."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, list[tuple[str, int]]] = {}
+        self._seen: set[str] = set()
+
+    def add(self, secret: str) -> None:
+        """Remember the words of a secret, if they are neither short nor ordinary."""
+        for word in _WORD.findall(secret):
+            if word in self._seen or word.isalpha() or len(self._places) >= _MOST_PARTS:
+                continue
+            self._seen.add(word)
+            for at in range(min(len(word), _LONGEST_WORD) - _SHORTEST_KNOWN + 1):
+                self._places.setdefault(word[at : at + _SHORTEST_KNOWN], []).append((word, at))
+
+    def cut_off_in(self, text: str) -> list[Span]:
+        """Return the parts of secrets that stand before and behind "..."."""
+        spans: list[Span] = []
+        at = text.find(_CUT) if self._places else -1
+        while at >= 0:
+            after = at + len(_CUT)
+            before = self._longest(text, at - _SHORTEST_KNOWN, -1)
+            if before and (not spans or spans[-1][1] <= at - before):
+                spans.append((at - before, at, removed("secret")))
+            if behind := self._longest(text, after, 1):
+                spans.append((after, after + behind, removed("secret")))
+            at = text.find(_CUT, after)
+        return spans
+
+    def _longest(self, text: str, at: int, step: int) -> int:
+        longest = 0
+        for word, place in (
+            self._places.get(text[max(at, 0) : max(at, 0) + _SHORTEST_KNOWN], ()) if at >= 0 else ()
+        ):
+            # The next characters to compare, in the text and in the word.
+            here, there = (at - 1, place - 1) if step < 0 else (at + _SHORTEST_KNOWN, place + _SHORTEST_KNOWN)
+            length = _SHORTEST_KNOWN
+            while 0 <= there < len(word) and 0 <= here < len(text) and text[here] == word[there]:
+                here, there, length = here + step, there + step, length + 1
+            longest = max(longest, length)
+        return longest
 
 
 def _without_passwords(words: Sequence[Any]) -> Sequence[Any]:

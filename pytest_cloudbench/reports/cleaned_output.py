@@ -1,7 +1,7 @@
 """Everything a session writes leaves without secrets: ids of tests, reports, the terminal, JUnit XML, logs.
 
-`cleaner_of` returns the session's one cleaner, which evidence uses too. `clean_output` starts cleaning, at the first
-test that uses one of this plugin's fixtures; other sessions are unaffected.
+`cleaner_of` returns the session's one cleaner, which evidence uses too. `clean_output` starts cleaning, when the first
+test that uses one of this plugin's fixtures is collected; other sessions are unaffected.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cloudbench.evidence.cleaner import Cleaner
-from pytest_cloudbench.options import setting
+from pytest_cloudbench.options import CLEANED_OUTPUT, setting
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.evidence.cleaner import Cleaner
 
 _CLEANER: pytest.StashKey[Cleaner] = pytest.StashKey()
-_PLUGIN = "cloudbench-cleaned-output"
+_COMPARED = (str, bytes, Mapping, list, tuple)
 
 
 def cleaner_of(config: pytest.Config) -> Cleaner:
@@ -28,6 +30,8 @@ def cleaner_of(config: pytest.Config) -> Cleaner:
     key for that cannot be used.
     """
     if _CLEANER not in config.stash:
+        # Here, because a session without a test of ours does not need it.
+        from pytest_cloudbench.evidence.cleaner import Cleaner
         from pytest_cloudbench.evidence.pseudonyms import Pseudonyms, local_key
 
         redacts = setting(config, "redact") and not setting(config, "replay")
@@ -38,13 +42,16 @@ def cleaner_of(config: pytest.Config) -> Cleaner:
 def clean_output(config: pytest.Config, items: Iterable[pytest.Item] = ()) -> None:
     """Clean what this session writes from now on, and the ids of its tests."""
     if not cleans_output(config):
-        config.pluginmanager.register(CleanedOutput(config), _PLUGIN)
-    _clean_ids(items, cleaner_of(config))
+        config.pluginmanager.register(CleanedOutput(config), CLEANED_OUTPUT)
+    cleaner = cleaner_of(config)
+    for item in items:  # all of them first, so that a value is known in every id
+        cleaner.value(dict(getattr(getattr(item, "callspec", None), "params", {})))
+    _clean_ids(items, cleaner)
 
 
 def cleans_output(config: pytest.Config) -> bool:
     """Return True once `clean_output` was called."""
-    return bool(config.pluginmanager.hasplugin(_PLUGIN))
+    return bool(config.pluginmanager.hasplugin(CLEANED_OUTPUT))
 
 
 class CleanedOutput:
@@ -60,6 +67,22 @@ class CleanedOutput:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Clean a report in the process that ran the test, before it is recorded, shown or sent."""
         clean_report(report, self._cleaner)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Clean what a module that cannot be imported reports."""
+        clean_report(report, self._cleaner)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_assertrepr_compare(
+        self, config: pytest.Config, op: str, left: object, right: object
+    ) -> list[str] | None:
+        """Compare the values without secrets: what pytest shows of long ones may be too little to recognise them."""
+        clean = [self._cleaner.value(each) if isinstance(each, _COMPARED) else each for each in (left, right)]
+        if clean == [left, right]:
+            return None
+        shown = config.hook.pytest_assertrepr_compare(config=config, op=op, left=clean[0], right=clean[1])
+        return next((list(lines) for lines in shown if lines), None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: Any) -> None:
@@ -81,7 +104,7 @@ class CleanedOutput:
                 if isinstance(attributes := getattr(node, "attrs", None), dict):
                     attributes.update(self._cleaner.value(attributes))
 
-    @pytest.hookimpl(tryfirst=True, optionalhook=True)
+    @pytest.hookimpl(trylast=True, optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Clean what pytest-benchmark saves."""
         output_json.update(self._cleaner.value(output_json))
@@ -90,12 +113,14 @@ class CleanedOutput:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None:
             return
-        write_line = reporter.write_line
+        writer = reporter._tw  # its users write to it past the reporter
+        write = writer.write
 
-        def cleaned(line: str | bytes, **markup: bool) -> None:
-            write_line(self._cleaner.text(line) if isinstance(line, str) else line, **markup)
+        def cleaned(msg: str, *, flush: bool = False, **markup: bool) -> None:
+            # Coloured lines are those of reports, which are clean.
+            write(msg if "\x1b" in msg else self._cleaner.text(msg), flush=flush, **markup)
 
-        reporter.write_line = cleaned
+        writer.write = cleaned
 
     def _clean_logs(self) -> None:
         """Clean the lines of --log-cli and --log-file; those of a report are cleaned with it."""
@@ -128,6 +153,10 @@ def clean_report(report: pytest.TestReport | pytest.CollectReport, cleaner: Clea
             (cleaner.text(name), cleaner.value(value, name)) for name, value in report.user_properties
         ]
         report.keywords = {cleaner.text(name): value for name, value in report.keywords.items()}
+    context: Any = getattr(report, "context", None)  # of a subtest
+    if dataclasses.is_dataclass(context) and not isinstance(context, type):
+        fields = {field.name: getattr(context, field.name) for field in dataclasses.fields(context)}
+        report.context = dataclasses.replace(context, **cleaner.value(fields))  # type: ignore[union-attr]
     reason = getattr(report, "wasxfail", None)
     if isinstance(reason, str):
         report.wasxfail = cleaner.text(reason)  # type: ignore[union-attr]
@@ -157,7 +186,7 @@ def _cleaned(value: Any, cleaner: Cleaner) -> Any:
 def _clean_ids(items: Iterable[pytest.Item], cleaner: Cleaner) -> None:
     """Rename tests with a secret in a parameter; a number distinguishes those that are equal without it.
 
-    pytest 9.2 has structured ids, of which only the name is changed.
+    ``-k`` still selects them by the names that they had.
     """
     seen: Counter[str] = Counter()
     for item in items:
@@ -166,9 +195,13 @@ def _clean_ids(items: Iterable[pytest.Item], cleaner: Cleaner) -> None:
             continue
         seen[nodeid] += 1
         number = f"-{seen[nodeid]}" if seen[nodeid] > 1 else ""
-        item._nodeid = _numbered(nodeid, number)  # type: ignore[attr-defined]
+        nodeid = _numbered(nodeid, number)
+        if hasattr(item, "_id"):
+            item._id = type(item._id).parse(nodeid)
+        else:
+            item._nodeid = nodeid  # type: ignore[attr-defined]  # before pytest 9.2
+        item.extra_keyword_matches.add(item.name)
         item.name = _numbered(cleaner.text(item.name), number)
-        vars(item).pop("location", None)
 
 
 def _numbered(text: str, number: str) -> str:

@@ -293,9 +293,10 @@ def planted(seed: int = 7) -> list[Planted]:
     rng = maker.random
     found = []
     around = contexts()
-    for kind in maker.tokens():
-        for context in rng.sample(sorted(around), 3):
-            token = maker.tokens()[kind]
+    made = [maker.tokens() for _ in range(4)]
+    for kind in made[0]:
+        for tokens, context in zip(made, rng.sample(sorted(around), 3), strict=False):
+            token = tokens[kind]
             text = around[context](token, rng)
             part = token.strip(":=")[-max(8, len(token) // 2) :]
             parts = (base64.b64encode(text.encode()).decode()[40:60],) if context == "base64" else (part,)
@@ -303,7 +304,7 @@ def planted(seed: int = 7) -> list[Planted]:
                 parts = (text[40:60],)
             found.append(Planted(kind, context, text, parts))
     for kind in SPLIT:
-        token = maker.tokens()[kind]
+        token = made[3][kind]
         text = split_over_lines(token, rng)
         found.append(Planted(kind, "split over lines", f"the value is {text} here", (token[-4:],)))
     for what, text, parts in maker.named():
