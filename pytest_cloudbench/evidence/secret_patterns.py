@@ -264,7 +264,7 @@ PATTERNS = (
     ),
     SecretPattern(
         "private key",  # its end alone, of a text that was cut off before
-        r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,}(?:(?:\s|\\+[nr])+[A-Za-z0-9+/=]+){0,200}(?:\s|\\+[nr])*"
+        r"(?:(?<![A-Za-z0-9+/=\\])|(?<=\\[nr]))[A-Za-z0-9+/=]{16,}(?:(?:\s|\\+[nr])+[A-Za-z0-9+/=]+){0,200}(?:\s|\\+[nr])*"
         r"-----END [A-Z0-9 ]*PRIVATE KEY-----",
         hints=(" private key-----",),
     ),
@@ -473,7 +473,8 @@ PATTERNS = (
     ),
     SecretPattern(
         "secret",  # echo 'root:value' | chpasswd
-        r"((?:echo|printf)\s+(?:-\S+\s+)*[\"']?[\w.-]+:)(?!\(removed: )[^\s\"'|]+(?=[^\n|]*\|\s*(?:sudo\s+)?chpasswd)",
+        rf"((?:echo|printf)\s+(?:-\S{{1,20}}\s+){{0,3}}[\"']?[\w.-]{{1,64}}:){REMOVED}[^\s\"'|]{{1,200}}"
+        r"(?=[^\n|]{0,200}\|\s*(?:sudo\s+)?chpasswd)",
         ("echo", "printf"),
         ("chpasswd",),
         _behind("secret"),
