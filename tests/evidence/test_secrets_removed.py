@@ -363,7 +363,8 @@ def test_time_is_linear_in_the_length_of_a_text(number):
         assert once < 2, f"{piece!r} takes too long to try more of it"
         if once < 0.02:  # at this rate 200 KB take 0.7 s; a quadratic pattern shows below
             once = 0.02
-        assert min(seconds(pattern, long) for _ in range(2)) < 10 * once, piece
+        # Once more if the machine was busy.
+        assert any(seconds(pattern, long) < 10 * once for _ in range(2)), piece
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@
 A test or module says which fault it causes: ``@pytest.mark.fault("disks", "a volume is lost while fio runs")``. It
 stays in the folder of what it tests, so CI runs it once. A failure counts as told wrong, or as leaked with
 ``leak=True``, for tests that look for leftovers. ``record_property("tried", 1000)`` is for a test that tries its fault
-1,000 times. Each channel of a session gets 200 secrets here (`CLOUDBENCH_TEST_PLANTED`), and 5 in CI. The exit code
+1,000 times. Each channel of a session gets 200 secrets here (`CLOUDBENCH_TEST_PLANTED`), and 2 in CI. The exit code
 is 0 if every fault was tried, nothing leaked and no cause was told wrong. Further options go to pytest.
 """
 

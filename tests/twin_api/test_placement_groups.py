@@ -231,6 +231,7 @@ def test_an_instance_shows_its_group_and_its_host_knows_its_cluster(
     alone = calls.launch()
     assert calls.instance(near)["Placement"] == {
         "AvailabilityZone": "us-east-1a",
+        "AvailabilityZoneId": "use1-az6",
         "GroupName": "near",
         "GroupId": group_id,
         "Tenancy": "default",
