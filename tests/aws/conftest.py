@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from service_clients import client_of
 from service_faults import Faults
 
 from pytest_cloudbench.aws.access import CloudAccess
@@ -105,15 +106,7 @@ def cloud(make_cloud: Callable[..., Cloud]) -> Cloud:
 @pytest.fixture
 def ec2(access: CloudAccess) -> Any:
     """A client of its own, to look at the region from outside."""
-    import boto3
-
-    return boto3.client(
-        "ec2",
-        endpoint_url=access.endpoint_url,
-        region_name=access.region,
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    return client_of(access)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench.aws.access import CloudAccess, own_public_cidr
 from pytest_cloudbench.aws.errors import NoCredentials, NoNetwork, Unreachable, UnusableImage
@@ -168,16 +169,8 @@ def test_too_large_user_data(cloud):
 
 
 def test_a_region_without_default_subnets(make_cloud, access, service_of_all_regions):
-    import boto3
-
     elsewhere = replace(access, region="eu-north-1", endpoint_url=service_of_all_regions)
-    ec2 = boto3.client(
-        "ec2",
-        endpoint_url=service_of_all_regions,
-        region_name="eu-north-1",
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    ec2 = client_of(elsewhere)
     subnets = ec2.describe_subnets()["Subnets"]
     keep = subnets[0]
     for subnet in subnets[1:]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench import cli
 from pytest_cloudbench.aws import reap_command as command
@@ -83,15 +84,7 @@ def volumes(client):
 
 
 def in_region(access, name):
-    import boto3
-
-    return boto3.client(
-        "ec2",
-        endpoint_url=access.endpoint_url,
-        region_name=name,
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    return client_of(replace(access, region=name))
 
 
 def reap(access, choice=None, **options):

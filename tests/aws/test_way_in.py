@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import boto3
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench.aws import doorway
 from pytest_cloudbench.aws.account_settings import AccountSettings
@@ -21,13 +21,7 @@ ONE = RequestedSet((Launch("t3.micro"),), (), cluster=False)
 @pytest.fixture
 def profile(access):
     """The name of an instance profile."""
-    iam = boto3.client(
-        "iam",
-        endpoint_url=access.endpoint_url,
-        region_name=access.region,
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    iam = client_of(access, "iam")
     iam.create_instance_profile(InstanceProfileName="tests")
     yield "tests"
     iam.delete_instance_profile(InstanceProfileName="tests")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import boto3
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench.evidence.reader import Evidence
 
@@ -156,16 +156,7 @@ def theirs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Theirs]:
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(home / "id_ed25519")], check=True
     )
-    ec2, ssm = (
-        boto3.client(
-            service,
-            endpoint_url=access.endpoint_url,
-            region_name=access.region,
-            aws_access_key_id=access.access_key,
-            aws_secret_access_key=access.secret_key,
-        )
-        for service in ("ec2", "ssm")
-    )
+    ec2, ssm = (client_of(access, service) for service in ("ec2", "ssm"))
     parameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
     image = ssm.get_parameter(Name=parameter)["Parameter"]["Value"]
     ec2.import_key_pair(KeyName="theirs", PublicKeyMaterial=(home / "id_ed25519.pub").read_bytes())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import boto3
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench import Instance, gp3
 
@@ -33,13 +33,7 @@ def read(ec2_instance: Instance) -> Callable[..., tuple[int, str]]:
 @pytest.mark.ebs_volume(gp3(size_gib=1))
 def test_an_instance_reads_its_own_metadata(ec2_instance, ebs_volume, read, request):
     access = request.getfixturevalue("_cloudbench_access")
-    ec2 = boto3.client(
-        "ec2",
-        endpoint_url=access.endpoint_url,
-        region_name=access.region,
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    ec2 = client_of(access)
 
     def change(**options: str) -> None:
         ec2.modify_instance_metadata_options(InstanceId=ec2_instance.id, **options)

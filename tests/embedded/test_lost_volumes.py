@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench import gp3
 from pytest_cloudbench.workloads.fio.errors import StorageLost
@@ -18,13 +19,8 @@ pytestmark = [
 @pytest.fixture
 def lose(_cloudbench_access, ec2_instance):
     """A function that detaches a volume by force, from outside, once fio runs on the instance."""
-    import boto3
-
     access = _cloudbench_access
-    client = boto3.client(
-        "ec2", endpoint_url=access.endpoint_url, region_name=access.region,
-        aws_access_key_id=access.access_key, aws_secret_access_key=access.secret_key,
-    )  # fmt: skip
+    client = client_of(access)
     threads = []
 
     def when_fio_runs(volume):

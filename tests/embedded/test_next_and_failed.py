@@ -5,8 +5,8 @@ import shlex
 import subprocess
 import sys
 
-import boto3
 import pytest
+from service_clients import client_of
 
 pytestmark = pytest.mark.embedded
 
@@ -66,13 +66,7 @@ def test_a_failed_test_keeps_its_instance_and_what_was_launched_ahead_goes(reque
     words = shlex.split(said["remove"])
     run_id = words[words.index("--run") + 1]
 
-    ec2 = boto3.client(
-        "ec2",
-        endpoint_url=access.endpoint_url,
-        region_name=access.region,
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    ec2 = client_of(access)
 
     def launched():
         mine = [{"Name": "tag:cloudbench:run", "Values": [run_id]}]

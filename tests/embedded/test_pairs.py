@@ -8,6 +8,7 @@ import signal
 import threading
 
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench import Bandwidth, Outcome
 from pytest_cloudbench.resources.facts import Answer
@@ -204,12 +205,4 @@ def _iperf3_processes(instance):
 
 
 def _client(access):
-    import boto3
-
-    return boto3.client(
-        "ec2",
-        endpoint_url=access.endpoint_url,
-        region_name=access.region,
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    return client_of(access)

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from service_clients import client_of
 
 from pytest_cloudbench import gp3
 from pytest_cloudbench.hosts.errors import FilesystemError, NotOurs, StripeError
@@ -15,13 +16,8 @@ pytestmark = pytest.mark.embedded
 @pytest.fixture
 def volume_ids(_cloudbench_access, _cloudbench_cloud):
     """A function that returns this run's volumes, seen from outside by a client of its own."""
-    import boto3
-
     access = _cloudbench_access
-    client = boto3.client(
-        "ec2", endpoint_url=access.endpoint_url, region_name=access.region,
-        aws_access_key_id=access.access_key, aws_secret_access_key=access.secret_key,
-    )  # fmt: skip
+    client = client_of(access)
     own = {"Name": "tag:cloudbench:run", "Values": [_cloudbench_cloud.run_id]}
     return lambda: {volume["VolumeId"] for volume in client.describe_volumes(Filters=[own])["Volumes"]}
 

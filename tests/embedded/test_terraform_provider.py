@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
+from service_clients import client_of
 
 pytestmark = pytest.mark.embedded
 
@@ -78,13 +78,7 @@ class Terraform:
 def test_terraform_builds_changes_and_destroys(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     access = request.getfixturevalue("_cloudbench_access")
     request.getfixturevalue("_cloudbench_cloud")
-    ec2 = boto3.client(
-        "ec2",
-        endpoint_url=access.endpoint_url,
-        region_name=access.region,
-        aws_access_key_id=access.access_key,
-        aws_secret_access_key=access.secret_key,
-    )
+    ec2 = client_of(access)
 
     def made(output: dict[str, Any]) -> set[str]:
         """Return what carries the tag of the configuration, or lies in its VPC."""

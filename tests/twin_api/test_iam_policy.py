@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ConnectionClosedError
 from iam_policy import RUN_TAG, Made, permissions, policy
+from service_clients import client_of
 from service_faults import Faults
 
 from pytest_cloudbench import gp3
@@ -133,13 +133,7 @@ def live_over_ssm(access: CloudAccess) -> None:
     access = replace(access, way_in="ssm", ssm_bucket="outputs", settings=settings)
     with Cloud(access, run_id, Journal.open(run_id, access), bounds=FAST) as cloud:
         instance = cloud.launch("c5.large")
-        boto3.client(
-            "s3",
-            endpoint_url=access.endpoint_url,
-            aws_access_key_id=access.access_key,
-            aws_secret_access_key=access.secret_key,
-            region_name=access.region,
-        ).create_bucket(Bucket="outputs")
+        client_of(access, "s3").create_bucket(Bucket="outputs")
         commands = InstanceCommands(SystemsManager(cloud.run), instance)
         commands.wait_until_online(10)
         assert commands.run("long", timeout_s=10, reach_s=10, through_bucket=True).stdout.strip() == "long"
