@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from pytest_cloudbench.evidence.attempt_record import AttemptRecord
-from pytest_cloudbench.evidence.cleaner import Cleaner
 from pytest_cloudbench.evidence.journal import utc_text
 from pytest_cloudbench.evidence.plain_values import WorkloadRequest, figures_of, in_lines
 from pytest_cloudbench.evidence.restorable import NotRestorable, plain
@@ -24,29 +22,17 @@ T = TypeVar("T")
 
 _CARRIED = ("measurement", "partial", "curve")
 """Attributes in which workloads' errors carry what was measured before the failure."""
-_RECORDER: pytest.StashKey[Recorder] = pytest.StashKey()
+RECORDER: pytest.StashKey[Recorder] = pytest.StashKey()
+"""The recorder of this process."""
 
 
 def recorder_of(config: pytest.Config) -> Recorder | None:
     """Return the recorder of this process; None before the first entry, with evidence off, and in a replay."""
-    return config.stash.get(_RECORDER, None)
+    return config.stash.get(RECORDER, None)
 
 
 class Recorder(RunRecorder):
     """The recorder of one process, a pytest plugin; `recorder_of` finds it."""
-
-    def __init__(
-        self,
-        config: pytest.Config,
-        root: Path,
-        *,
-        run_id: str,
-        part: str,
-        options: Mapping[str, str],
-        cleaner: Cleaner,
-    ) -> None:
-        super().__init__(config, root, run_id=run_id, part=part, options=options, cleaner=cleaner)
-        config.stash[_RECORDER] = self
 
     def workload(self, item: pytest.Item, request: WorkloadRequest, run: Callable[[], T]) -> T:
         """Run a workload and record its arguments and its result, or its error."""

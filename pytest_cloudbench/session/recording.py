@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_cloudbench.aws.access import is_loopback_url
 from pytest_cloudbench.evidence.plain_values import WorkloadRequest, call_arguments
 from pytest_cloudbench.evidence.recorded_calls import CallRecorder
-from pytest_cloudbench.evidence.recorder import Recorder
-from pytest_cloudbench.options import options_in_force
-from pytest_cloudbench.reports.cleaned_output import cleaner_of
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.session.keeper import Keeper
-from pytest_cloudbench.session.session import RECORDER_PLUGIN, part_of, run_id_of
+from pytest_cloudbench.session.session import RECORDER_PLUGIN, new_recorder
 
 if TYPE_CHECKING:
     import pytest
@@ -33,14 +30,7 @@ class Recording(Keeper):
     """Records all that the session's tests do. The first test creates the folder."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
-        self.recorder = Recorder(
-            config,
-            folder,
-            run_id=run_id_of(config),
-            part=part_of(config),
-            options=options_in_force(config),
-            cleaner=cleaner_of(config),
-        )
+        self.recorder = new_recorder(config, folder)
         self._calls = CallRecorder(self.recorder, _between_tests)
         self._cloud: Provider | None = None
         self._noted: set[tuple[str, str]] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from pytest_cloudbench.evidence.folder import (
 from pytest_cloudbench.evidence.reader import Evidence
 from pytest_cloudbench.options import OPTIONS, options_in_force, path_option, setting
 from pytest_cloudbench.reports.properties import OTHERWISE_PROPERTY, phase_reports, texts_in
+
+if TYPE_CHECKING:
+    from pytest_cloudbench.evidence.recorder import Recorder
 
 OFF = "off"
 RECORDER_PLUGIN = "cloudbench-recorder"
@@ -124,6 +127,23 @@ def send_to_worker(node: Any) -> None:
     }
 
 
+def new_recorder(config: pytest.Config, folder: Path) -> Recorder:
+    """Return a recorder, which is this process's from now on. It writes nothing until its first entry."""
+    from pytest_cloudbench.evidence.recorder import RECORDER, Recorder
+    from pytest_cloudbench.reports.cleaned_output import cleaner_of
+
+    recorder = Recorder(
+        config,
+        folder,
+        run_id=run_id_of(config),
+        part=part_of(config),
+        options=options_in_force(config),
+        cleaner=cleaner_of(config),
+    )
+    config.stash[RECORDER] = recorder
+    return recorder
+
+
 def finish(session: pytest.Session) -> None:
     """End this process's part of the evidence; the main process seals, sums and signs the whole."""
     config = session.config
@@ -133,23 +153,14 @@ def finish(session: pytest.Session) -> None:
         return
     from pytest_cloudbench.evidence.finish import finish_run
     from pytest_cloudbench.evidence.journal import read_journals
-    from pytest_cloudbench.evidence.recorder import Recorder, recorder_of
-    from pytest_cloudbench.reports.cleaned_output import cleaner_of
+    from pytest_cloudbench.evidence.recorder import recorder_of
 
     recorder = recorder_of(config)
     if recorder is None or not recorder.opened:
         if hasattr(config, "workerinput") or not folder.is_dir():
             return
         # The controller, which records nothing itself.
-        options = options_in_force(config)
-        recorder = Recorder(
-            config,
-            folder,
-            run_id=run_id_of(config),
-            part=MAIN,
-            options=options,
-            cleaner=cleaner_of(config),
-        )
+        recorder = new_recorder(config, folder)
     lines = config.stash.setdefault(_LINES, [])
     text = recorder.cleaner.text
     try:
