@@ -53,6 +53,10 @@ _NUMBER_IS_SECRET = re.compile(r"(?i)pass|pin|pwd")
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+\Z")
 
 
+Finder = Callable[[View], list[Span]]
+"""Finds secrets in a view, and says what replaces them."""
+
+
 class Cleaner:
     """Removes secrets from texts, bytes and values.
 
@@ -124,20 +128,15 @@ class Cleaner:
                 continue
             made.add(view.text)
             runs = set(view.text.translate(_RUNS).split())
-            for find in self._finders(runs):
-                if find is None:
-                    text = (
-                        text if make is not View or self._pseudonyms is None else self._pseudonyms.text(text)
-                    )
-                elif spans := find(view):
-                    text = replaced(text, view.original(spans))
-                else:
-                    continue
+            text, view = _without(self._named_or_formed(runs), text, view, make)
+            if make is View and self._pseudonyms is not None:
+                text = self._pseudonyms.text(text)
                 view = make(text)
+            text, view = _without(self._by_their_length(runs), text, view, make)
         return text
 
-    def _finders(self, runs: set[str]) -> Iterator[Callable[[View], list[Span]] | None]:
-        """Yield what finds secrets in a text that has these runs of characters, and None for the pseudonyms."""
+    def _named_or_formed(self, runs: set[str]) -> Iterator[Finder]:
+        """Yield what finds known secrets, and those with a name or a form, in a text with these runs of characters."""
         yield self._known_in
         words = "\n".join(sorted(word for word in runs if len(word) >= _SHORTEST_TOKEN)).lower()
         for pattern in TOKEN_PATTERNS:
@@ -145,8 +144,12 @@ class Cleaner:
                 yield partial(self._recognised, pattern)
         for pattern in PATTERNS:
             yield partial(self._recognised, pattern)
-        if self._pseudonyms is not None:
-            yield None
+
+    def _by_their_length(self, runs: set[str]) -> Iterator[Finder]:
+        """Yield what finds long random texts, and parts of secrets that pytest cut off.
+
+        An ARN may look like a random text, so it must have been replaced by its pseudonym before.
+        """
         longest = max(map(len, runs), default=0)
         if longest >= _SECRET_ACCESS_KEY:
             yield partial(self._recognised, SECRET_ACCESS_KEY)
@@ -291,6 +294,17 @@ class _Parts:
                 here, there, length = here + step, there + step, length + 1
             longest = max(longest, length)
         return longest
+
+
+def _without(
+    finders: Iterable[Finder], text: str, view: View, make: Callable[[str], View]
+) -> tuple[str, View]:
+    """Return the text without what these find in it, and its view, which ``make`` makes again after a change."""
+    for find in finders:
+        if spans := find(view):
+            text = replaced(text, view.original(spans))
+            view = make(text)
+    return text, view
 
 
 def _without_passwords(words: Sequence[Any]) -> Sequence[Any]:
