@@ -13,11 +13,18 @@ from typing import Any
 
 from pytest_cloudbench.errors import RequestError
 from pytest_cloudbench.workloads.errors import TargetError
+from pytest_cloudbench.workloads.fio.errors import StorageLost
+from pytest_cloudbench.workloads.fio.output import lost_before
 from pytest_cloudbench.workloads.target import Target
 
 BUSY = 97
 """The exit code of a load that found another one on its device. No tool here has it."""
+GONE = 96
+"""The exit code of a load whose device could not be opened."""
 _WAIT_S = 5.0
+_OPEN = 'command exec 9< "$1" || exit "$2"; shift 2; exec "$@"'
+"""Opens a device that exists. flock(1) by itself creates a regular file in /dev if the device has gone, which stays."""
+_OPENED = "/proc/self/fd/9"
 
 _guard = threading.Lock()
 _loads: dict[str, list[bool]] = {}
@@ -52,8 +59,9 @@ def one_load(target: Any, *, concurrent: bool = False) -> Iterator[None]:
 
 
 def alone_on(target: Target, argv: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs `argv` and holds the lock of each raw device, or ends with `BUSY` after a moment.
+    """Return the command that runs `argv` and holds the lock of each raw device.
 
+    It ends with `GONE` if there is no such device, and with `BUSY` if another process holds it for more than a moment.
     A moment, because udev holds a shared lock of a disk while it looks at it, after each process that wrote to it
     (https://systemd.io/BLOCK_DEVICE_LOCKING, read 2026-11).
     """
@@ -62,13 +70,19 @@ def alone_on(target: Target, argv: Sequence[str]) -> tuple[str, ...]:
     shared = all(all(_loads.get(device, [False])) for device in _devices(target))
     how = "--shared" if shared else "--exclusive"
     lock = ["flock", "--no-fork", "--timeout", str(_WAIT_S), "--conflict-exit-code", str(BUSY), how]
-    return (*(word for path in target.paths for word in (*lock, path)), *argv)
+    locked = (("sh", "-c", _OPEN, "sh", path, str(GONE), *lock, _OPENED) for path in target.paths)
+    return (*(word for words in locked for word in words), *argv)
 
 
 def check_started(exit_code: int | None, target: Target) -> None:
-    """Raise LoadRunning if a command of `alone_on` has ended because another process holds a device."""
-    if exit_code == BUSY and target.kind == "block":
-        raise LoadRunning(_sentence(f"{', '.join(target.paths)} on {target.host.label}"))
+    """Raise LoadRunning or StorageLost if a command of `alone_on` has ended because a device is held or gone."""
+    if target.kind != "block":
+        return
+    where = f"{', '.join(target.paths)} on {target.host.label}"
+    if exit_code == BUSY:
+        raise LoadRunning(_sentence(where))
+    if exit_code == GONE:
+        raise StorageLost(lost_before(f"{where} cannot be opened any more"))
 
 
 def _devices(target: Any) -> list[str]:

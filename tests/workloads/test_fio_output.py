@@ -8,6 +8,7 @@ import math
 import random
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.workloads.fio.errors import FioError, FioOutputError, FioRefused, StorageLost
-from pytest_cloudbench.workloads.fio.output import parse_output, percentile_of_bins
+from pytest_cloudbench.workloads.fio.output import lost_if_missing, parse_output, percentile_of_bins
 
 
 def _stats(mean_ns: float, count: int, bins: dict[str, int], **more: Any) -> dict[str, Any]:
@@ -147,6 +148,35 @@ def test_an_error_of_the_device_is_a_lost_volume_and_no_figure(field: str, numbe
     }
     with pytest.raises(StorageLost, match=r"lost at second 2: .*no figure"):
         parse_output(json.dumps(document).encode(), exit_code=1 if field == "error" else 0)
+
+
+@pytest.mark.fault("disks", "a volume is lost between its check and fio's start")
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("x: you need to specify size=\nfio: pid=0, err=22/file:filesetup.c:1155, func=total_file_size", 22),
+        ("fio: file creation disallowed by allow_file_create=0", 0),
+        ("/dev/nvme1n1: zero sized block device?", 0),
+        (
+            "fio: pid=7, err=2/file:filesetup.c:754, func=open(/dev/nvme1n1), error=No such file or directory",
+            2,
+        ),
+    ],
+)
+def test_a_device_that_fio_does_not_find_at_its_start_is_a_lost_volume(said: str, number: int) -> None:
+    output = _output({"jobs": [{"jobname": "x", "error": number, "read": _NOTHING}]}, f"{said}\n")
+    for kind, error in (("block", StorageLost), ("file", FioRefused), ("directory", FioRefused)):
+        target: Any = SimpleNamespace(kind=kind)
+        with pytest.raises(error) as caught, lost_if_missing(target):
+            parse_output(output, exit_code=1)
+        assert said.splitlines()[-1].removeprefix("fio: ") in str(caught.value)
+        assert ("lost before its load began" in str(caught.value)) == (kind == "block")
+
+
+def test_a_job_that_fio_refuses_on_a_device_is_not_a_lost_volume() -> None:
+    target: Any = SimpleNamespace(kind="block")
+    with pytest.raises(FioRefused), lost_if_missing(target):
+        parse_output(b"", exit_code=1, stderr="fio: engine nosuch not loadable\nfio: failed to load engine\n")
 
 
 def test_an_exit_code_alone_is_a_refusal() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, StorageLost
 from pytest_cloudbench.workloads.fio.output import percentile_of_bins
 from pytest_cloudbench.workloads.sweep.status import NOTHING, StatusReader, Totals, Way, series_of
 
@@ -159,8 +159,13 @@ def test_no_io_has_no_figures():
 
 def test_a_jobs_own_error_is_reported():
     failed = document((way({1: 1}), way({})))
+    failed["jobs"][0]["error"] = 28
+    with pytest.raises(FioRefused, match="'job0' failed with No space left on device"):
+        Totals.of(failed)
     failed["jobs"][0]["error"] = 5
-    with pytest.raises(FioRefused, match="'job0' failed with Input/output error"):
+    with pytest.raises(
+        StorageLost, match=r"the volume was lost at second 2: .*Input/output error.*no figure"
+    ):
         Totals.of(failed)
 
 

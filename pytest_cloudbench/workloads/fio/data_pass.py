@@ -19,7 +19,7 @@ from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, escaped_path
 from pytest_cloudbench.workloads.fio.options import fio_of
-from pytest_cloudbench.workloads.fio.output import parse_output
+from pytest_cloudbench.workloads.fio.output import lost_if_missing, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
 from pytest_cloudbench.workloads.one_load import one_load
 from pytest_cloudbench.workloads.pace import QUICK_DATA, Pace
@@ -88,7 +88,7 @@ def initialise(
             f"writing every block of {target.label}",
             "take smaller volumes, or leave out initialised(), which a new volume does not need",
         )
-    with one_load(target), explained_shortage(target):
+    with one_load(target), explained_shortage(target), lost_if_missing(target):
         seconds = pass_over(target.host, devices, sudo=True, on_progress=on_progress)
     way: Way = "write" if written.bytes else "read"
     return Initialisation(way, Size(sum(each.size.bytes for each in devices)), seconds)

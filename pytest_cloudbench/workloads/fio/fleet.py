@@ -35,7 +35,7 @@ from pytest_cloudbench.workloads.fio.fleet_logs import HOST_LOGS, first_start_s,
 from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_percentiles
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import fio_words
-from pytest_cloudbench.workloads.fio.output import FioResult, parse_client_output
+from pytest_cloudbench.workloads.fio.output import FioResult, lost_if_missing, parse_client_output
 from pytest_cloudbench.workloads.fio.run import (
     LARGEST_KEPT,
     SLOWEST_LAYOUT,
@@ -93,16 +93,17 @@ def run_on_fleet(
     ready = _prepared(fleet, job, pace)
     _lay_out(ready)
     ran = _run(fleet, ready, on_progress)
+    labels = [each.target.host.label for each in ready]
     with contextlib.ExitStack() as stack:
         for each in ready:
             stack.enter_context(explained_shortage(each.target))
+            stack.enter_context(lost_if_missing(each.target, ran.files.get(RESULT_FILE)))
         whole, results = parse_client_output(
             ran.files.get(RESULT_FILE),
             exit_code=ran.exit_code,
             stderr=ran.files.get("stderr", b"").decode("utf-8", "replace"),
         )
-    labels = [each.target.host.label for each in ready]
-    check_all_ran(dict(zip(fleet.addresses, labels, strict=True)), results, ran.files[RESULT_FILE])
+        check_all_ran(dict(zip(fleet.addresses, labels, strict=True)), results, ran.files[RESULT_FILE])
     logs = [joined_logs(ran.files, address) for address in fleet.addresses]
     starts_s = [first_start_s(its, each.job.sample_s) for its, each in zip(logs, ready, strict=True)]
     relative = [

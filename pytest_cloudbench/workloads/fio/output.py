@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
@@ -9,7 +10,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -17,9 +18,15 @@ from typing import Any
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, StorageLost
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.measurement import Direction, Latency
+from pytest_cloudbench.workloads.target import Target
 
 LOST_STORAGE = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM)
 """What the kernel answers to I/O on a device that failed or is gone."""
+_NO_DEVICE = re.compile(
+    r"you need to specify size=|file creation disallowed by allow_file_create=0|zero sized block device"
+    r"|open\(/dev/\S+\), error=No such|failed with No such file"
+)
+"""What fio says at its start about a raw device that is not there, or that has lost its disk (filesetup.c)."""
 PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 """The percentiles of a `Latency`, by name."""
 
@@ -105,7 +112,7 @@ def _parsed(
             if number:
                 where = f" on {host}" if host else ""
                 if number in LOST_STORAGE:
-                    raise StorageLost(lost_at(_ran_s(job), f"{os.strerror(number)} (errno {number})", where))
+                    raise StorageLost(lost_at(ran_s(job), f"{os.strerror(number)} (errno {number})", where))
                 raise FioRefused(
                     f"fio's job {job.get('jobname', '?')!r}{where} failed with {os.strerror(number)} "
                     f"(errno {number}): {fio_words(said)}"
@@ -127,7 +134,28 @@ def lost_at(second: float, why: str, where: str = "") -> str:
     )
 
 
-def _ran_s(job: Mapping[str, Any]) -> float:
+def lost_before(why: str) -> str:
+    """Return the sentence about storage that was lost before the load began."""
+    return f"the volume was lost before its load began: {why}; there is no figure"
+
+
+@contextlib.contextmanager
+def lost_if_missing(target: Target, output: bytes | None = None) -> Iterator[None]:
+    """Raise StorageLost in place of FioRefused if fio found no device: one that was checked has vanished since.
+
+    ``output``: all that fio said, if its error has only the last lines.
+    """
+    try:
+        yield
+    except FioRefused as error:
+        said = f"{error}\n{(output or b'').decode('utf-8', 'replace')}"
+        if target.kind == "block" and _NO_DEVICE.search(said):
+            raise StorageLost(lost_before(str(error))) from error
+        raise
+
+
+def ran_s(job: Mapping[str, Any]) -> float:
+    """Return how many seconds a job of fio's JSON had run."""
     return max(amount(job.get(way), "runtime") for way in ("read", "write")) / 1000.0
 
 

@@ -22,7 +22,7 @@ from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut, StorageLost
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_words
-from pytest_cloudbench.workloads.fio.output import LOST_STORAGE, lost_at
+from pytest_cloudbench.workloads.fio.output import LOST_STORAGE, lost_at, lost_if_missing
 from pytest_cloudbench.workloads.fio.run import check_not_killed
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.one_load import alone_on, check_started
@@ -107,7 +107,7 @@ class Watch:
             raise StorageLost(lost_at(self._totals[-1].seconds if self._totals else 0, lost))
         if exit_code != 0:
             raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(chr(10).join(notes))}")
-        if not self._totals or not self._totals[-1].both.ios:
+        if not self._totals or not self._totals[-1].both.ios or not self._totals[-1].seconds:
             raise FioOutputError(f"fio did no I/O: {fio_words(chr(10).join(notes))}")
         return self._result(ended)
 
@@ -223,7 +223,7 @@ class Runs:
             alone_on(self.target, punctual(argv)), sudo=self.target.kind == "block", name="sweep"
         )
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
-        with explained_shortage(self.target):
+        with explained_shortage(self.target), lost_if_missing(self.target):
             watched = Watch(load.times, on_second, one_size).until_end(running, self.target)
         # The devices are idle between runs, so the counters after one run are those before the next.
         self.known.counters = self.target.counters() if before is not None else None

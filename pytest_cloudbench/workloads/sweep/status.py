@@ -17,8 +17,15 @@ from itertools import pairwise
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
-from pytest_cloudbench.workloads.fio.output import PERCENTS, amount, percentile_of_bins
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, StorageLost
+from pytest_cloudbench.workloads.fio.output import (
+    LOST_STORAGE,
+    PERCENTS,
+    amount,
+    lost_at,
+    percentile_of_bins,
+    ran_s,
+)
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Series
 
 _NS = 1e-9
@@ -126,7 +133,7 @@ class Totals:
     def of(cls, document: Mapping[str, Any], block_bytes: int | None = None) -> Totals:
         """Parse one JSON object of fio, of one group or of many jobs.
 
-        Raises FioRefused with a job's error, FioOutputError for invalid JSON.
+        Raises StorageLost or FioRefused with a job's error, FioOutputError for invalid JSON.
         """
         jobs = document.get("jobs")
         if not isinstance(jobs, list) or not jobs:
@@ -134,6 +141,8 @@ class Totals:
         try:
             for job in jobs:
                 if number := int(amount(job, "error")):
+                    if number in LOST_STORAGE:
+                        raise StorageLost(lost_at(ran_s(job), os.strerror(number)))
                     raise FioRefused(
                         f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)}"
                     )
