@@ -53,6 +53,14 @@ def test_it(ec2, request):
     pathlib.Path("created.new").rename("created")
     time.sleep(float(pathlib.Path("sleep").read_text()))
 """
+AGAIN = """
+import os, signal
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    os.kill(os.getpid(), signal.SIGHUP)
+"""
 LIMIT_S = 60
 
 
@@ -129,7 +137,7 @@ def test_a_closed_terminal_ends_the_run_and_leaves_nothing(session, ec2):
     ids = session.created()
     assert living(ec2, ids) == set(ids)
     os.close(master)  # the kernel sends SIGHUP, and the terminal takes no more output
-    session.process.wait(LIMIT_S)
+    assert session.process.wait(LIMIT_S) == 2
     assert living(ec2, ids) == set()
     assert session.journals() == []
 
@@ -147,6 +155,17 @@ def test_an_interrupted_run_says_what_it_removed(session, ec2, number):
     [sentence] = re.findall(r"cloudbench: removed .*", output)
     for count in ("1 instance", "volume", "1 security group", "1 key pair", "nothing is left"):
         assert count in sentence
+
+
+@pytest.mark.fault("kill", "a session is interrupted twice")
+def test_a_second_signal_after_the_removal_does_not_cut_the_end_short(session, ec2):
+    (session.folder / "again.py").write_text(AGAIN)
+    session.start("-p", "again", sleep_s=600)
+    ids = session.created()
+    session.process.send_signal(signal.SIGHUP)
+    output = session.end()
+    assert session.process.returncode == 2, output
+    assert living(ec2, ids) == set()
 
 
 def test_nohup_is_respected(session, ec2):
