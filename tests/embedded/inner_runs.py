@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LIMIT_S = 120
 _AT_A_TIME = 8
@@ -23,16 +23,25 @@ pytestmark = [pytest.mark.ec2_instance("m5.large"), pytest.mark.ebs_volume(gp3(s
 """
 
 
-def start_pytest(folder: Path, text: str, *options: str) -> subprocess.Popen[str]:
-    """Start pytest in ``folder`` with one test file; its output, errors included, is the process's stdout."""
+def start_pytest(
+    folder: Path,
+    text: str,
+    *options: str,
+    prefix: Sequence[str] = (),
+    **streams: Any,
+) -> subprocess.Popen[str]:
+    """Start pytest in ``folder`` with one test file.
+
+    Its output, errors included, is the process's stdout, unless ``streams`` names others. The words of ``prefix`` come
+    before the command.
+    """
     (folder / "test_it.py").write_text(text)
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *options],
+        [*prefix, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", *options],
         cwd=folder,
         env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
         text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        **(streams or {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}),
     )
 
 

@@ -34,7 +34,7 @@ def gone(before: set[Leftover]) -> None:
     deadline = time.monotonic() + GONE_WITHIN_S
     while (left := leftovers() - before) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not left
+    assert not left, left
 
 
 def _loop_devices() -> Iterator[str]:
