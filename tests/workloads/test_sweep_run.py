@@ -170,6 +170,21 @@ def test_an_interrupted_sweep_keeps_the_measured_steps(files: HostTarget) -> Non
 
 
 @pytest.mark.timed
+def test_an_interrupt_while_a_step_is_recorded_keeps_that_step(files: HostTarget) -> None:
+    recorded = []
+
+    def record(run: object) -> None:
+        recorded.append(run)
+        if len(recorded) == 2:
+            _interrupt()
+
+    with pytest.raises(SweepInterrupted, match="interrupted after 1 steps:") as raised:
+        run_sweep(files, plan(), on_run=record)
+    assert raised.value.curve is not None
+    assert [raised.value.curve.maximum, *(step.measurement for step in raised.value.curve.steps)] == recorded
+
+
+@pytest.mark.timed
 def test_a_sweep_interrupted_before_its_first_step_has_no_curve(files: HostTarget) -> None:
     with pytest.raises(SweepInterrupted, match="before its first step") as raised:
         run_sweep(files, plan(), on_progress=_at(1, _interrupt))

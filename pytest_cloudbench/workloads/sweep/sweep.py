@@ -80,9 +80,9 @@ def run_sweep(
         curve = Curve(plan.mix, plan.threads, len(runs.paths), maximum, (), conditions)
         for percent in plan.steps:
             step = _step(runs, plan, curve, percent, clock)
+            curve = dataclasses.replace(curve, steps=(*curve.steps, step))
             if on_run is not None:
                 on_run(step.measurement)
-            curve = dataclasses.replace(curve, steps=(*curve.steps, step))
             if (late := _past_limit(plan, step)) is not None:
                 return dataclasses.replace(curve, conditions=(*conditions, late))
     except KeyboardInterrupt:
@@ -90,8 +90,7 @@ def run_sweep(
     except Exception as error:
         if curve is None:
             raise
-        done = len(curve.steps)
-        raise SweepBroken(f"the sweep failed at {plan.steps[done]:g} %: {error}", curve) from error
+        raise SweepBroken(f"the sweep failed at {percent:g} %: {error}", curve) from error
     return curve
 
 
