@@ -277,7 +277,7 @@ class Clients:
         """Return whose credentials are in use; asked once. Raises NoCredentials if there are none."""
         with self._lock:
             if self._identity is None:
-                self._check_credentials()
+                self.check_credentials()
                 answer = self.repeat_call(
                     "find out whose the credentials are", "get_caller_identity", service="sts"
                 )
@@ -301,7 +301,8 @@ class Clients:
         end = getattr(found, "_expiry_time", None)
         return end if isinstance(end, datetime) and found.method == "env" else None
 
-    def _check_credentials(self) -> None:
+    def check_credentials(self) -> None:
+        """Raise NoCredentials if none are configured, NoRegion if no region is."""
         import botocore.exceptions
 
         session = self._open_session()

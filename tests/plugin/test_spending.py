@@ -46,6 +46,38 @@ def test_a_plan_of_tests_on_hosts_starts_no_region(pytester, monkeypatch):
     result.stdout.fnmatch_lines(["*cloudbench plan*", "2 tests on hosts*nothing*"])
 
 
+PLANNED = """
+import pytest
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.ec2_instance("m5.large")
+def test_it(ec2_instance, number):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"), [((), "no region"), (("--cloudbench-region=eu-west-3",), "no AWS credentials")]
+)
+def test_a_plan_without_region_or_credentials_is_refused_with_one_sentence(
+    pytester, monkeypatch, options, missing
+):
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    pytester.makepyfile(PLANNED)
+    result = pytester.runpytest_subprocess(
+        "--cloudbench-plan", "--cloudbench-cloud=aws", *options, "-p", "no:cacheprovider"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    shown = result.stdout.str() + result.stderr.str()
+    assert shown.count(missing) == 1
+    assert "Traceback" not in shown
+    assert "INTERNALERROR" not in shown
+
+
 def planned(*charges, seconds=3_600.0):
     hardware = SimpleNamespace(charges=charges, instances=(), volume_count=0)
     return PlannedTest("test_it", hardware, seconds)
