@@ -234,6 +234,11 @@ class JudgedPromise:
     def bound_by(self) -> str:
         return self.parts.get(BOUND_BY, "")
 
+    def note_if_passed(self) -> str:
+        """Return what to add if its test passed; "" unless it is violated. A subtest may have failed by itself."""
+        violated = self.outcome == "violated" and not self.subtest
+        return "the test passed: no assert failed on this verdict" if violated else ""
+
 
 def judged_promises(properties: Iterable[Property]) -> list[JudgedPromise]:
     found: list[JudgedPromise] = []

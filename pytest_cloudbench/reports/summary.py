@@ -40,11 +40,12 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     test that asserts plain figures has conditions without a verdict; they are shown too, but of equal repeats once.
     The table comes last, where users look first. The sentences above it say what its figures cannot.
     """
-    tests = [
-        (report.nodeid, report.user_properties)
+    reports = [
+        report
         for report in phase_reports(terminal, "call")
         if any(name in _SHOWN for name, _ in report.user_properties)
     ]
+    tests = [(report.nodeid, report.user_properties) for report in reports]
     if not tests or terminal.verbosity < -1:
         return
     if terminal.verbosity < 0:
@@ -61,13 +62,14 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     of_all = [text for text in conditions[0] if len(tests) > 1 and all(text in each for each in conditions)]
     above = _texts_above(terminal)
     shown = set()
-    for (nodeid, properties), own in zip(tests, conditions, strict=True):
+    for report, own in zip(reports, conditions, strict=True):
+        nodeid, properties = report.nodeid, report.user_properties
         if not any(name in _OF_ONE_REPEAT for name, _ in properties):
             same = _REPEAT.sub("", nodeid), tuple(own)
             if same in shown:
                 continue
             shown.add(same)
-        _write_test(terminal, nodeid, properties, above, of_all)
+        _write_test(terminal, report, above, of_all)
     if of_all:
         _write(terminal, f"in all tests: {'; '.join(of_all)}", indent="")
     _write_table(terminal, tests, costs_of(terminal))
@@ -77,18 +79,20 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
 
 def _write_test(
     terminal: pytest.TerminalReporter,
-    nodeid: str,
-    properties: Sequence[Property],
+    report: pytest.TestReport,
     above: str,
     of_all: Sequence[str],
 ) -> None:
     """Write what one test's verdicts say, unless ``above`` has it, and its conditions, unless ``of_all`` tests."""
     lines: list[tuple[str, str]] = []
+    properties = report.user_properties
     for judged in judged_promises(properties):
         if judged.sentence not in above:
             lines.append(
                 (f"{judged.subtest} {judged.sentence}".lstrip(), _COLOURS.get(judged.outcome, "white"))
             )
+        if report.passed and (note := judged.note_if_passed()):
+            lines.append((f"  {note}", "yellow"))
     for reason in texts_in(properties, XFAILED_PROPERTY):
         lines.append((f"xfailed, as expected{': ' * bool(reason)}{reason}", "yellow"))
     own = [text for text in dict.fromkeys(texts_in(properties, CONDITION_PROPERTY)) if text not in of_all]
@@ -99,7 +103,7 @@ def _write_test(
     for undecided in texts_in(properties, UNDECIDED_PROPERTY):
         lines.append((undecided, "yellow"))
     if lines:
-        terminal.write_line(nodeid)
+        terminal.write_line(report.nodeid)
     for text, colour in lines:
         _write(terminal, text, colour)
 

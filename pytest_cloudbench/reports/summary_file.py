@@ -46,6 +46,7 @@ class SummarisedTest:
     verdicts: tuple[JudgedPromise, ...]
     error: str = ""
     properties: tuple[Property, ...] = ()
+    passed: bool = False
 
 
 def check_path(path: Path) -> None:
@@ -107,7 +108,7 @@ def summarised(report: pytest.TestReport) -> SummarisedTest | None:
     verdicts = tuple(judged_promises(properties))
     ours = of_cloudbench(properties) or not _MARKERS.isdisjoint(report.keywords)
     if report.when == "call" and (verdicts or texts_in(properties, NOT_COMPARED_PROPERTY)):
-        return SummarisedTest(report.nodeid, verdicts, properties=tuple(properties))
+        return SummarisedTest(report.nodeid, verdicts, properties=tuple(properties), passed=report.passed)
     if ours and report.failed:
         return SummarisedTest(report.nodeid, (), error=_reason(report))
     return None
@@ -189,9 +190,10 @@ def _sentences(named: Sequence[tuple[str, SummarisedTest]]) -> list[str]:
     for name, test in named:
         if test.verdicts:
             lines.append(f"- {_code(name)}")
-            lines += [
-                f"  - {_cell(f'{verdict.subtest} {verdict.sentence}'.lstrip())}" for verdict in test.verdicts
-            ]
+            for verdict in test.verdicts:
+                lines.append(f"  - {_cell(f'{verdict.subtest} {verdict.sentence}'.lstrip())}")
+                if test.passed and (note := verdict.note_if_passed()):
+                    lines.append(f"    - {note}")
             conditions = dict.fromkeys(texts_in(test.properties, CONDITION_PROPERTY))
             lines += [f"  - _{_cell('; '.join(conditions))}_"] if conditions else []
             lines += [

@@ -32,6 +32,7 @@ import measured_runs
 
 exec(measured_runs.CONFTEST)
 
+from pytest_cloudbench.reports.properties import judged_promises
 from pytest_cloudbench.resources.ec2 import Ec2
 
 class Target:
@@ -70,9 +71,13 @@ class Messages:
             crash = getattr(report.longrepr, "reprcrash", None)
             lines = report.longreprtext.strip().splitlines()
             said = next((line for line in lines if line.startswith("E   ")), lines[-1])
-            text = crash.message if crash else said.removeprefix("E   ").strip()
-            with open("messages", "a") as file:
-                file.write(report.nodeid + "\\t" + text.splitlines()[0] + "\\n")
+            self._write(report, crash.message if crash else said.removeprefix("E   ").strip())
+        elif report.passed and getattr(report, "when", "") == "call":
+            for judged in judged_promises(report.user_properties):
+                self._write(report, f"{judged.sentence}; {judged.note_if_passed()}")
+    def _write(self, report, text):
+        with open("messages", "a") as file:
+            file.write(report.nodeid + "\\t" + text.splitlines()[0] + "\\n")
 
 def pytest_configure(config):
     config.pluginmanager.register(Messages())
@@ -121,6 +126,7 @@ IN_TESTS = (
     "assert run.capped_by('125 MB')",
     "assert run.drops_to(3_000)",
     "assert run.sustains('3000 IOPS', for_='10 mins')",
+    "run.reaches('9000 IOPS')",
 )
 IN_OPTIONS = (
     ("cloudbench_pace = fast", ()),

@@ -289,6 +289,36 @@ def test_a_test_that_passes_unexpectedly_keeps_its_verdicts(judges):
 
 
 @pytest.mark.parametrize("options", [[], ["-n1"]])
+def test_a_violated_verdict_of_a_test_that_passed_says_so(judges, pytester, options):
+    result = judges(
+        """
+        import pytest
+
+        def test_forgotten(reaches):
+            reaches(1000)
+            reaches(9000)
+        def test_asserted(reaches):
+            assert reaches(8000)
+        def test_failing_otherwise(reaches):
+            reaches(7000)
+            raise ValueError
+        @pytest.mark.xfail
+        def test_known(reaches):
+            assert reaches(6000)
+        """,
+        "--cloudbench-summary=summary.md",
+        "--tb=no",
+        *options,
+    )
+    result.assert_outcomes(passed=1, failed=2, xfailed=1)
+    markdown = (pytester.path / "summary.md").read_text()
+    for text in (str(result.stdout), markdown):
+        lines = text.splitlines()
+        [place] = [number for number, line in enumerate(lines) if "the test passed" in line]
+        assert "violated: 3,000 of 9,000 IOPS" in lines[place - 1]
+
+
+@pytest.mark.parametrize("options", [[], ["-n1"]])
 def test_the_report_of_pytest_html_has_every_verdict(judges, pytester, options):
     pytest.importorskip("pytest_html")
     result = judges(FAILS, "--html=report.html", "--self-contained-html", *options)

@@ -33,7 +33,7 @@ class Terminal:
             getoption=lambda name, default=None: default,
             getini={option.ini: option.default for option in OPTIONS}.get,
         )
-        report = SimpleNamespace(nodeid="test_a.py::test_it", when="call", user_properties=PROPERTIES)
+        report = SimpleNamespace(nodeid="test_a.py::test_it", when="call", passed=True, user_properties=PROPERTIES)
         self.stats = {"passed": [report]}
         self.lines = []
         self.colours = []
@@ -95,6 +95,7 @@ def repeats(conditions, skipped=()):
         SimpleNamespace(
             nodeid=f"test_a.py::test_it[repeat {number} of {len(conditions)}]",
             when="call",
+            passed=True,
             user_properties=[
                 *((CONDITION_PROPERTY, each) for each in texts),
                 *[undecided] * (number in skipped),
