@@ -14,6 +14,7 @@ from pathlib import Path
 import griffe
 
 from pytest_cloudbench.limits import durations, quantities
+from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.options import OPTIONS
 from pytest_cloudbench.plugin import MARKERS
 
@@ -147,7 +148,48 @@ def markers(package: griffe.Object) -> str:
         call += ")" if "(" in call else ""
         name = call.partition("(")[0]
         parts.append(f"## {name}\n\n```text\n@pytest.mark.{call}\n```\n\n{text[0].upper()}{text[1:]}.\n")
-    return "\n".join(parts)
+    return "\n".join((*parts, volume_specs(package)))
+
+
+def volume_specs(package: griffe.Object) -> str:
+    """Return the arguments of the functions that describe a volume, with the limits of each type."""
+    module = package["limits.volumes"]
+    described = [module[name] for name in VOLUME_TYPES if name in module.members]
+    rows = []
+    for function in described:
+        kind = VOLUME_TYPES[function.name]
+        others = [
+            each.name
+            for each in function.parameters
+            if each.name not in ("size_gib", "iops", "throughput_mib")
+        ]
+        iops = allowed(kind.iops_range, kind.iops_default)
+        if kind.iops_per_gib:
+            free = kind.iops_free_of_ratio
+            iops += f", at most {kind.iops_per_gib:,} per GiB{f' above {free:,}' if free else ''}"
+        rows.append(
+            (
+                in_code(function.name),
+                allowed(kind.size_range, None),
+                iops,
+                allowed(kind.throughput_range, kind.throughput_default),
+                ", ".join(map(in_code, others)),
+                words(function).removeprefix("Describe "),
+            )
+        )
+    more = words(module["io1"], all_of_it=True).partition("\n\n")[2]
+    head = ("function", "`size_gib`, GiB", "`iops`, a second", "`throughput_mib`, MiB/s", "also", "what it is")
+    return (
+        "## Volume specs\n\nThe spec of `ebs_volume` and `ebs_volumes`, such as `gp3(size_gib=100, iops=6_000)`. Arguments "
+        f"are given by name, as plain numbers in the unit of their column.\n\n{table(head, rows)}\n{more}\n"
+    )
+
+
+def allowed(bounds: tuple[int, int] | None, default: int | None) -> str:
+    """Return the values of an argument and its default, if it has one; "" if a type does not take it."""
+    if bounds is None:
+        return ""
+    return f"{bounds[0]:,} to {bounds[1]:,}, " + ("required" if default is None else f"default {default:,}")
 
 
 def options(package: griffe.Object) -> str:
@@ -269,9 +311,11 @@ PAGES = {
     "units": (
         "Units",
         'Rates, sizes and durations in a test are texts with a unit, such as `"500 MiB/s"`, `"4k"` or `"5 ms"`. A rate '
-        "or a duration without a unit is refused. A name with a unit compares with plain numbers: `run.iops > 2_900`, "
-        "`run.throughput_mib > 120`. `Throughput` and `Bandwidth` have no unit of their own: compare their `.mib` or "
-        "`.gbit`.",
+        "or a duration without a unit is refused. The exceptions are plain numbers, whose unit is fixed: the times of "
+        "workloads are seconds, so `fio(..., runtime=30)` runs for 30 s ([fixtures](fixtures.md)), and "
+        "`gp3(size_gib=100, throughput_mib=250)` has 100 GiB and 250 MiB/s ([volume specs](markers.md#volume-specs)). A "
+        "name with a unit compares with plain numbers: `run.iops > 2_900`, `run.throughput_mib > 120`. `Throughput` and "
+        "`Bandwidth` have no unit of their own: compare their `.mib` or `.gbit`.",
         units,
     ),
 }
