@@ -178,10 +178,18 @@ def volume_specs(package: griffe.Object) -> str:
             )
         )
     more = words(module["io1"], all_of_it=True).partition("\n\n")[2]
-    head = ("function", "`size_gib`, GiB", "`iops`, a second", "`throughput_mib`, MiB/s", "also", "what it is")
+    head = (
+        "function",
+        "`size_gib`, GiB",
+        "`iops`, a second",
+        "`throughput_mib`, MiB/s",
+        "also",
+        "what it is",
+    )
     return (
-        "## Volume specs\n\nThe spec of `ebs_volume` and `ebs_volumes`, such as `gp3(size_gib=100, iops=6_000)`. Arguments "
-        f"are given by name, as plain numbers in the unit of their column.\n\n{table(head, rows)}\n{more}\n"
+        "## Volume specs\n\nThe spec of `ebs_volume` and `ebs_volumes`, such as `gp3(size_gib=100, iops=6_000)`. "
+        "Arguments are given by name, as plain numbers in the unit of their column.\n\n"
+        f"{table(head, rows)}\n{more}\n"
     )
 
 
@@ -313,9 +321,9 @@ PAGES = {
         'Rates, sizes and durations in a test are texts with a unit, such as `"500 MiB/s"`, `"4k"` or `"5 ms"`. A rate '
         "or a duration without a unit is refused. The exceptions are plain numbers, whose unit is fixed: the times of "
         "workloads are seconds, so `fio(..., runtime=30)` runs for 30 s ([fixtures](fixtures.md)), and "
-        "`gp3(size_gib=100, throughput_mib=250)` has 100 GiB and 250 MiB/s ([volume specs](markers.md#volume-specs)). A "
-        "name with a unit compares with plain numbers: `run.iops > 2_900`, `run.throughput_mib > 120`. `Throughput` and "
-        "`Bandwidth` have no unit of their own: compare their `.mib` or `.gbit`.",
+        "`gp3(size_gib=100, throughput_mib=250)` has 100 GiB and 250 MiB/s ([volume specs](markers.md#volume-specs)). "
+        "A name with a unit compares with plain numbers: `run.iops > 2_900`, `run.throughput_mib > 120`. "
+        "`Throughput` and `Bandwidth` have no unit of their own: compare their `.mib` or `.gbit`.",
         units,
     ),
 }

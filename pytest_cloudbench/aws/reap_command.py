@@ -14,6 +14,7 @@ from pytest_cloudbench.resources.facts import counted
 
 from .access import CloudAccess
 from .clients import Clients
+from .errors import NoRegion
 from .journal import SUFFIX, journal_directory, read_journal
 from .keeping import forget_logins
 from .ledger import AskPrices
@@ -21,6 +22,9 @@ from .reap import Elsewhere, journals, locked, remove_run
 from .run import reap_command as run_command
 from .survey import FoundRun, all_regions, survey, table
 from .waits import Bounds
+
+_ASKS_FOR_REGIONS = "us-east-1"
+"""The region whose endpoint lists the regions if none is configured, as in the AWS CLI."""
 
 NOTHING_LEFT, LEFT, NOT_REMOVED, NOT_ASKED = 0, 1, 2, 3
 """Exit codes: nothing of what was chosen is left; something is; nothing was removed; a region could not be asked."""
@@ -103,12 +107,23 @@ def _ask_prices(clients: Clients, listed: Prices | None) -> AskPrices:
 
 def _places(base: CloudAccess, choice: Choice, bounds: Bounds | None) -> list[Clients]:
     if choice.all_regions:
-        names: Sequence[str] = all_regions(Clients(base))
+        names: Sequence[str] = all_regions(_any_region(base))
     else:
         names = choice.regions or (Clients(base).region,)
     places = [Clients(replace(base, region=name), bounds) for name in names]
     places[0].identity()  # without credentials nothing can be asked
     return places
+
+
+def _any_region(base: CloudAccess) -> Clients:
+    """Return clients of the configured region, else of one that can list all of them."""
+    clients = Clients(base)
+    try:
+        clients.check_credentials()
+    except NoRegion:
+        clients = Clients(replace(base, region=_ASKS_FOR_REGIONS))
+        clients.check_credentials()
+    return clients
 
 
 def _choose(runs: Sequence[FoundRun], choice: Choice) -> list[FoundRun]:

@@ -41,13 +41,15 @@ class FinishedRun:
     signed_by: str | None
     trouble: tuple[str, ...]
 
-    def __str__(self) -> str:
+    def summary(self, directory: Path) -> str:
+        """Return a line about it, with a path relative to ``directory`` if it lies there."""
+        root = self.root.relative_to(directory) if self.root.is_relative_to(directory) else self.root
         tests = "1 test" if self.tests == 1 else f"{self.tests:,} tests"
         measured = "1 measurement" if self.measurements == 1 else f"{self.measurements:,} measurements"
         signed = f", signed by {self.signed_by}" if self.signed_by else ""
         size = f"{self.size_bytes / 1024:,.0f} KiB"
         return (
-            f"evidence of {tests} with {measured} in {self.root} ({size}{signed}; SHA-256 of the manifest "
+            f"evidence of {tests} with {measured} in {root} ({size}{signed}; SHA-256 of the manifest "
             f"{self.manifest_sha256})"
         )
 

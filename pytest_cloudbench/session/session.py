@@ -180,7 +180,7 @@ def finish(session: pytest.Session) -> None:
         return
     finally:
         recorder.folder.unlock()
-    lines.append((f"cloudbench {finished}", True))
+    lines.append((f"cloudbench {finished.summary(config.invocation_params.dir)}", True))
     lines.extend((f"cloudbench evidence is incomplete: {text(each)}", False) for each in finished.trouble)
 
 

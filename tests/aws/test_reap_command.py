@@ -154,6 +154,31 @@ def test_the_regions_are_those_of_the_account(region, service_of_all_regions):
     assert {"eu-west-1", "us-east-1"} <= set(all_regions(Clients(region)))
 
 
+def test_all_regions_need_no_configured_region(region, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(command, "all_regions", lambda clients: asked.append(clients.region) or ["us-east-1"])
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    assert reap(replace(region, region=None), Choice(all_regions=True)) == NOTHING_LEFT
+    assert asked == ["us-east-1"]
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-3")
+    assert reap(replace(region, region=None), Choice(all_regions=True)) == NOTHING_LEFT
+    assert asked[1:] == ["eu-west-3"]
+
+
+def test_all_regions_without_credentials_asks_for_credentials_only(monkeypatch, capsys):
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    assert reap_command(Choice(all_regions=True)) == NOT_ASKED
+    said = capsys.readouterr().err
+    assert "no AWS credentials" in said
+    assert "no region" not in said
+
+
 @pytest.mark.parametrize(
     ("hours", "lease_h", "is_alive"),
     [

@@ -31,7 +31,7 @@ def test_a_session_that_measures_leaves_evidence_under_the_root_folder(session, 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "cloudbench evidence of 1 test with 1 measurement in *cloudbench-evidence/* (* KiB; SHA-256 of the *)"
+            "cloudbench evidence of 1 test with 1 measurement in cloudbench-evidence/* (* KiB; SHA-256 of the *)"
         ]
     )
     evidence = evidence_of(pytester)
@@ -253,6 +253,13 @@ def test_it(volume, fio, case):
     assert verify(pytester.path / "kept").exit_code == 0
 
 
+def test_evidence_outside_the_current_directory_has_an_absolute_path(session, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("elsewhere") / "kept"
+    session(PASSES, f"--cloudbench-evidence={folder}").stdout.fnmatch_lines(
+        [f"cloudbench evidence of 1 test * in {folder} (*"]
+    )
+
+
 def test_workers_write_parts_and_the_controller_completes_them(session, pytester):
     body = """
 import pytest
@@ -263,7 +270,7 @@ def test_it(volume, fio, number):
 """
     result = session(body, "-n2", "--cloudbench-evidence=kept")
     result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(["cloudbench evidence of 6 tests with 6 measurements in *kept *"])
+    result.stdout.fnmatch_lines(["cloudbench evidence of 6 tests with 6 measurements in kept *"])
     evidence = Evidence(pytester.path / "kept")
     assert sorted(evidence.parts) == ["gw0", "gw1", "main"]
     assert len({test.nodeid for test in evidence.tests}) == 6

@@ -33,7 +33,9 @@ class Terminal:
             getoption=lambda name, default=None: default,
             getini={option.ini: option.default for option in OPTIONS}.get,
         )
-        report = SimpleNamespace(nodeid="test_a.py::test_it", when="call", passed=True, user_properties=PROPERTIES)
+        report = SimpleNamespace(
+            nodeid="test_a.py::test_it", when="call", passed=True, user_properties=PROPERTIES
+        )
         self.stats = {"passed": [report]}
         self.lines = []
         self.colours = []
