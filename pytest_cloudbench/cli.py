@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -402,11 +403,11 @@ def _warn(text: str) -> None:
 def _show(title: str, sections: Sequence[Section], options: argparse.Namespace) -> None:
     from pytest_cloudbench.reports.pages import page
 
-    text = page(title, sections, options.format)
     if options.output is None:
-        print(text, end="")
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(page(title, sections, options.format, width), end="")
     else:
-        options.output.write_text(text, encoding="utf-8")
+        options.output.write_text(page(title, sections, options.format), encoding="utf-8")
 
 
 def _up(options: argparse.Namespace) -> int:

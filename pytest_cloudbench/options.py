@@ -191,7 +191,8 @@ OPTIONS = (
     ),
     Option(
         "evidence",
-        "folder for the evidence of this run, or off; {run} is the run's id; an existing folder is refused "
+        "folder for the evidence of this run, or off; {run} is the run's id, which the tag cloudbench:run of its "
+        "resources has too (with pytest-xdist followed by the worker); an existing folder is refused "
         "(default: cloudbench-evidence/{run})",
         default="cloudbench-evidence/{run}",
         value="DIR",

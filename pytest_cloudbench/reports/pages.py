@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import figure
 from pytest_cloudbench.reports.measurement_tables import html_page, markdown_cell
 from pytest_cloudbench.reports.plots.sheet import AxisScale, tick_text
+from pytest_cloudbench.reports.summary_table import broken
 
 FORMATS = ("text", "markdown", "html")
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -46,9 +48,11 @@ class Section:
     levels: Levels | None = None
 
 
-def page(title: str, sections: Sequence[Section], form: str) -> str:
-    """Return the document in one of FORMATS."""
-    return {"text": _text, "markdown": _markdown, "html": _html}[form](title, sections)
+def page(title: str, sections: Sequence[Section], form: str, width: int | None = None) -> str:
+    """Return the document in one of FORMATS. ``width`` is that of a terminal in columns, None for a file."""
+    if form == "text":
+        return _text(title, sections, width or sys.maxsize)
+    return {"markdown": _markdown, "html": _html}[form](title, sections)
 
 
 def sparkline(figures: Sequence[float]) -> str:
@@ -62,21 +66,41 @@ def _in_one_line(levels: Levels, quote: str = "") -> str:
     return f"{quote}{sparkline(levels.values)}{quote} {low} to {high} {levels.unit}"
 
 
-def _text(title: str, sections: Sequence[Section]) -> str:
-    lines = [title, "=" * len(title)]
+def _text(title: str, sections: Sequence[Section], width: int) -> str:
+    lines = _heading(title, "=", width)
     for section in sections:
-        lines += ["", section.title, "-" * len(section.title)]
+        lines += ["", *_heading(section.title, "-", width)]
         if section.levels:
             lines += [_in_one_line(section.levels), ""]
-        columns = list(zip(section.heads, *section.rows, strict=True))
-        widths = [max(map(len, column)) for column in columns]
-        rules = ["-" * width for width in widths]
-        for row in (section.heads, rules, *section.rows):
-            lines.append(
-                "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            )
+        lines += _table(section, width)
         lines += [f"* {sentence}" for sentence in section.sentences]
     return "\n".join(lines) + "\n"
+
+
+def _heading(title: str, rule: str, width: int) -> list[str]:
+    lines = broken(title, width)
+    return [*lines, rule * max(map(len, lines))]
+
+
+def _table(section: Section, width: int) -> list[str]:
+    """Return a table; one that is wider than the terminal has a line for each field instead of a column."""
+    columns = list(zip(section.heads, *section.rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    if sum(widths) + 2 * (len(widths) - 1) <= width:
+        rules = ["-" * each for each in widths]
+        return [
+            "  ".join(cell.ljust(each) for cell, each in zip(row, widths, strict=True)).rstrip()
+            for row in (section.heads, rules, *section.rows)
+        ]
+    names = max(map(len, section.heads))
+    lines = []
+    for row in section.rows:
+        for head, cell in zip(section.heads, row, strict=True):
+            parts = broken(cell, max(1, width - names - 2)) if cell else []
+            first = [head, *[""] * len(parts)]
+            lines += [f"{name:{names}}  {part}" for name, part in zip(first, parts, strict=False)]
+        lines.append("")
+    return lines
 
 
 def _markdown(title: str, sections: Sequence[Section]) -> str:

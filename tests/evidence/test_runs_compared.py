@@ -282,6 +282,17 @@ def test_every_format_shows_every_cell_and_sentence(form):
         assert "c \\| d" in text
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_on_a_terminal_no_line_of_a_table_is_wider(width):
+    row = ("test_storage.py::test_the_volume_reaches_its_iops", "fio randread 4k", "", "3,001 IOPS" * 6)
+    section = Section("test_storage.py::test_it: fio [bs=4k, rw=randread] " * 3, ("a", "b", "c", "d"), (row,))
+    text = page("Run one against run two, " * 8, [section], "text", width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "".join(row[0].split()) in "".join(text.split()), "every cell is shown in full"
+    narrow = page("A", [Section("B", ("one", "two"), (("1", "2"),))], "text", width)
+    assert "one  two" in narrow
+
+
 def test_pictures_of_little_data():
     assert sparkline([]) == ""
     assert sparkline([0.0]) == "▁"

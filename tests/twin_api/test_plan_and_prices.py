@@ -355,6 +355,17 @@ def test_credentials_that_end_before_the_lease_and_the_plan_are_named(session, c
     assert "a lease takes 60 min" in line
 
 
+@pytest.mark.parametrize(("options", "process"), [((), ""), (("-n1",), "-gw0")])
+def test_resources_have_the_id_of_their_run(session, options, process):
+    (session.folder / "test_it.py").write_text(
+        "def test_it(ec2, _cloudbench_cloud): open('id', 'w').write(_cloudbench_cloud.run_id)\n"
+    )
+    code, shown = session(*options)
+    assert code == 0, shown
+    [evidence] = session.folder.glob("cloudbench-evidence/2*")
+    assert (session.folder / "id").read_text() == evidence.name + process
+
+
 def costs_in(junit):
     """Return the exact cost of each test in a JUnit file."""
     return {
