@@ -26,10 +26,14 @@ from pytest_cloudbench.hosts.network_counters import parse_statistics
 from pytest_cloudbench.hosts.throttle_counters import EBS_MAGIC, DeviceCounters
 from pytest_cloudbench.workloads.fio import output as fio_output
 from pytest_cloudbench.workloads.fio.errors import FioError
+from pytest_cloudbench.workloads.fio.fleet_logs import first_start_s, joined_logs, since
+from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_percentiles
+from pytest_cloudbench.workloads.fio.output import PERCENTS
 from pytest_cloudbench.workloads.fio.progress import parse_progress
-from pytest_cloudbench.workloads.fio.series_logs import read_jobs
+from pytest_cloudbench.workloads.fio.series_logs import IOPS_LOG, LOGS, read_jobs, series_from_logs
 from pytest_cloudbench.workloads.iperf3 import output as iperf3_output
 from pytest_cloudbench.workloads.iperf3.errors import Iperf3Error
+from pytest_cloudbench.workloads.ports import parse_sockets
 from pytest_cloudbench.workloads.sweep.status import StatusReader
 
 HERE = Path(__file__).parent
@@ -91,6 +95,37 @@ def status(output: bytes) -> Any:
     return StatusReader(4096).feed(output.decode("utf-8", "replace"))
 
 
+class LeftOut(Exception):
+    """A histogram log is damaged, so its samples have no percentiles."""
+
+
+def histograms(name: str, measured: str) -> Parser:
+    """Return the parser of histogram logs, beside the undamaged other logs of a measurement in kept evidence."""
+    logs = {log: kept(f"{measured}/{log}.gz")[0] for log in (*LOGS, HISTOGRAM_LOG)}
+    series = series_from_logs(logs, runtime_s=6.0)
+
+    def percentiles(log: bytes) -> Any:
+        read = with_percentiles(series, log, sample_s=1.0, samples=1, submission_share=0.0)
+        if read is series:
+            raise LeftOut
+        for sample in zip(*(read.percentiles_s[each] for each in PERCENTS), strict=True):
+            assert sample == (None,) * 4 or 0 < sample[0] <= sample[1] <= sample[2] <= sample[3] < math.inf
+        return read.percentiles_s
+
+    return Parser(name, percentiles, (LeftOut,), (logs[HISTOGRAM_LOG],))
+
+
+def fleet_log(output: bytes) -> Any:
+    start_s = first_start_s({IOPS_LOG: output}, 1.0)
+    return None if start_s is None else read_jobs(since({IOPS_LOG: output}, start_s)[IOPS_LOG], 1.0)
+
+
+def fleet_logs() -> tuple[bytes, ...]:
+    """Return the rates that fio's client wrote of a server with two jobs."""
+    named = {path.name: path.read_bytes() for path in HERE.glob("fio_outputs/fleet_logs/*")}
+    return (joined_logs(named, "127.0.0.1")[IOPS_LOG],)
+
+
 PAGE = bytearray(4096)
 PAGE[0:4] = EBS_MAGIC.to_bytes(4, "little")
 for place in range(8, 96, 8):
@@ -136,6 +171,9 @@ def parsers() -> tuple[Parser, ...]:
             files("fio_outputs/fleet-*.json"),
         ),
         Parser("fio logs", lambda data: read_jobs(data, 1.0), fio, files("fio_outputs/*/*.log")),
+        histograms("fio histograms", "file_system-da0ab7fb73/1/measurement-1"),
+        histograms("4-job histograms", "stripe-1c99bb601e/1/measurement-2"),
+        Parser("fio fleet logs", fleet_log, fio, fleet_logs()),
         Parser("fio status", status, fio, files("fio_outputs/status_of_a_mix.txt")),
         Parser(
             "fio progress",
@@ -156,6 +194,9 @@ def parsers() -> tuple[Parser, ...]:
             lambda data: inspect_devices(answering(data), ["/dev/nvme1n1"]),
             (HostError,),
             (DEVICE,),
+        ),
+        Parser(
+            "sockets", lambda data: parse_sockets(data.decode("utf-8", "replace")), (), files("sockets.txt")
         ),
         Parser("blkid", lambda data: read_signature(answering(data), "/dev/nvme1n1"), (HostError,), (BLKID,)),
     )

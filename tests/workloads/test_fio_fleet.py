@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair, ThrottleDelta
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay
-from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioRefused
+from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.fleet import check_all_ran, job_file, shares
 from pytest_cloudbench.workloads.fio.fleet_logs import first_start_s, joined_logs, since
 from pytest_cloudbench.workloads.fio.job import FioJob
@@ -133,3 +133,13 @@ def test_samples_of_pairs_add_up_where_all_have_them():
     short = NetworkSeries((1.0, 2.0), (Bandwidth(7.0),) * 2, sent=(Bandwidth(7.0),) * 2, retransmits=(1, 1))
     both = summed_series([long, short])
     assert both == NetworkSeries((1.0, 2.0), (Bandwidth(12.0),) * 2, retransmits=(2, 3))
+
+
+@pytest.mark.fault("parsers", "a tool's output is damaged")
+@pytest.mark.parametrize("time", [b"17{}700", b"", b"1e9", b"nan", b"-5", b"9" * 20])
+def test_a_log_without_a_time_is_damaged(time):
+    logs = {IOPS_LOG: b"1795906547699, 501, 0, 0, 0\n" + time + b", 500, 0, 0, 0\n"}
+    with pytest.raises(FioOutputError, match="without a time"):
+        first_start_s(logs, 1.0)
+    with pytest.raises(FioOutputError, match="without a time"):
+        since(logs, 1795906546.7)

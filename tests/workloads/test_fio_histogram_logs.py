@@ -158,6 +158,23 @@ def test_a_log_with_an_invalid_line_gives_no_percentiles(column: int, wrong: byt
     assert _read(good + b", ".join(fields) + last, 100, 100, 100) == {}
 
 
+@pytest.mark.fault("parsers", "a tool's output is damaged")
+def test_a_line_that_ends_long_after_the_run_is_read_at_once() -> None:
+    log = _log([[(1000, {_FAST: 100}), (2000, {_FAST: 100})]]).replace(b"2000, 0", b"2000e9, 0")
+    assert _read(log, 100, 100)["p50"] == _about(_FAST, None)
+
+
+@pytest.mark.fault("parsers", "a tool's output is damaged")
+@pytest.mark.parametrize("count", [1000, 10**300, 10**400])
+def test_histograms_with_more_ios_than_the_run_give_no_percentiles(count: int) -> None:
+    assert _read(_log([[(1000, {_FAST: 100}), (2000, {_SLOW: count})]]), 100, 100) == {}
+
+
+def test_jobs_whose_rates_fio_rounded_down_have_percentiles() -> None:
+    """fio logs 1.98 I/Os a second as 1."""
+    assert _read(_log([[(1008, {_FAST: 2})]] * 10), 10)["p50"] == _about(_FAST)
+
+
 def test_percentiles_of_completion_are_left_out_if_submission_is_a_large_part() -> None:
     log = _log([[(1000, {_FAST: 100})]])
     assert _read(log, 100, submission_share=0.05)["p50"] == _about(_FAST)

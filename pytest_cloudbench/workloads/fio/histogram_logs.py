@@ -28,6 +28,11 @@ _FIRST = 1.5
 """A line that ends before this many spans is the first of its job and direction."""
 _FEWEST = 0.5
 """The histograms must contain this share of a sample's I/Os: a job's last, unfinished interval is not logged."""
+_MOST = 1.5
+"""Histograms with more than this share of the run's I/Os are damaged: only the ends of the jobs' lines drift.
+
+One more I/O a second is allowed for each line, because fio rounds the rate of each job down (__add_samples in stat.c).
+"""
 _BITS = 6
 """fio divides every octave of nanoseconds into 2^6 bins (FIO_IO_U_PLAT_BITS in its stat.h)."""
 _OCTAVES = 29
@@ -53,7 +58,10 @@ def with_percentiles(
     ]
     try:
         merged = _merged(log, ios, span_ms=sample_s * samples * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
+        return series
+    rounded_off = log.count(b"\n") * sample_s * samples
+    if sum(sum(bins.values()) for bins in merged) > sum(ios) * _MOST + rounded_off:
         return series
     spans = [_percentiles_s(bins, count) for bins, count in zip(merged, ios, strict=True)]
     if not any(spans):
@@ -101,11 +109,12 @@ def _shares(begin: float, end: float, ios: Sequence[float]) -> list[tuple[int, f
     if last <= first:
         first, last = begin, end
     weights = [
-        (number, (min(last, number + 1) - max(first, number)) * ios[min(number, len(ios) - 1)])
-        for number in range(math.floor(first), math.ceil(last))
+        (number, (min(last, number + 1) - max(first, number)) * ios[number])
+        for number in range(math.floor(first), min(math.ceil(last), len(ios)))
     ]
-    total = sum(weight for _, weight in weights)
-    return [(number, weight / total) for number, weight in weights if weight > 0 and number < len(ios)]
+    after_run = max(0.0, last - max(first, len(ios))) * ios[-1]
+    total = sum(weight for _, weight in weights) + after_run
+    return [(number, weight / total) for number, weight in weights if weight > 0]
 
 
 def _snapped(at: float) -> float:
