@@ -224,7 +224,10 @@ class Planner:
             "describe_capacity_reservations": any(each.capacity_reservation for each in launches),
         }
         asked = [*_READS, *(operation for operation, needed in more.items() if needed)]
-        return [(operation.replace("_", " "), operation, {}) for operation in asked]
+        # The answer about all types is by far the largest of them, and an endpoint may not know dry runs.
+        types = {"InstanceTypes": list(dict.fromkeys(each.type for each in launches))[:100]}
+        parameters = {"describe_instance_types": types} if launches else {}
+        return [(each.replace("_", " "), each, parameters.get(each, {})) for each in asked]
 
     def _launch(self, each: PlannedInstance) -> DryRun:
         # Without the key pair, the placement group and the run's own security group, which do not exist yet.

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,18 @@ def served() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def endpoint_url() -> Iterator[str]:
+def _service() -> Iterator[str]:
     with served() as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def endpoint_url(_service: str) -> Iterator[str]:
+    """Each module finds the service as new: moto keeps all that was terminated, and answers ever more slowly."""
+    yield _service
+    request = urllib.request.Request(f"{_service}/moto-api/reset", method="POST")
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.status == 200
 
 
 @pytest.fixture(scope="session")

@@ -317,7 +317,7 @@ def test_lists_are_filtered_and_paged(commands: Commands) -> None:
         commands.ssm.list_commands(NextToken="next")
 
 
-@pytest.mark.parametrize("weather", ["command-delay=2s,speed=10"])
+@pytest.mark.parametrize("weather", ["command-delay=30s,speed=10"])
 def test_under_weather_a_command_arrives_later_and_is_unknown_at_first(
     commands: Commands, plane: RecordingPlane
 ) -> None:
