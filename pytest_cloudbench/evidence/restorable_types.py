@@ -124,9 +124,9 @@ _TYPES = {
     "workloads.create_files.run": "create_files.Progress=Progress",
     "workloads.create_files.series": "DeviceSeries FileSeries",
     "workloads.fio.data_pass": "Initialisation Prefilled Whole",
-    "workloads.errors": "TargetError WorkloadFailed WorkloadRefused",
+    "workloads.errors": "StorageLost TargetError WorkloadFailed WorkloadRefused",
     "workloads.fio.errors": (
-        "BadFioJob FioError FioKilled FioOutputError FioRefused FioTimedOut StorageLost UnknownFioOption"
+        "BadFioJob FioError FioKilled FioOutputError FioRefused FioTimedOut UnknownFioOption"
     ),
     "workloads.fio.fleet": "FleetProgress",
     "workloads.fio.job": "FioJob",

@@ -26,3 +26,11 @@ class WorkloadRefused(WorkloadFailed, RequestError):
 
 class TargetError(WorkloadFailed):
     """The target does not fit the job: it is missing, of another kind, or too full. Nothing was started."""
+
+
+class StorageLost(WorkloadFailed):
+    """The storage of a load failed, or was detached, before the load had ended: there is no figure."""
+
+    @classmethod
+    def before_load(cls, why: str) -> StorageLost:
+        return cls(f"the volume was lost before its load began: {why}; there is no figure")

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_cloudbench.errors import RequestError
-from pytest_cloudbench.workloads.errors import TargetError
-from pytest_cloudbench.workloads.fio.errors import StorageLost
-from pytest_cloudbench.workloads.fio.output import lost_before
+from pytest_cloudbench.workloads.errors import StorageLost, TargetError
 from pytest_cloudbench.workloads.target import Target
 
 BUSY = 97
@@ -82,7 +80,7 @@ def check_started(exit_code: int | None, target: Target) -> None:
     if exit_code == BUSY:
         raise LoadRunning(_sentence(where))
     if exit_code == GONE:
-        raise StorageLost(lost_before(f"{where} cannot be opened any more"))
+        raise StorageLost.before_load(f"{where} cannot be opened any more")
 
 
 def _devices(target: Any) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from service_clients import client_of
 
 from pytest_cloudbench import gp3
-from pytest_cloudbench.workloads.fio.errors import StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost
 
 pytestmark = [
     pytest.mark.embedded,

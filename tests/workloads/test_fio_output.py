@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.fio.errors import FioError, FioOutputError, FioRefused, StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost
+from pytest_cloudbench.workloads.fio.errors import FioError, FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.output import lost_if_missing, parse_output, percentile_of_bins
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_cloudbench.workloads import one_load
-from pytest_cloudbench.workloads.fio.errors import StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost
 from pytest_cloudbench.workloads.one_load import BUSY, LoadRunning, alone_on, check_started
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.output import percentile_of_bins
 from pytest_cloudbench.workloads.sweep.status import NOTHING, StatusReader, Totals, Way, series_of
 

@@ -37,9 +37,5 @@ class FioKilled(FioError):
     """fio was killed while it ran; the message has the cause that the host shows."""
 
 
-class StorageLost(FioError):
-    """The storage below a running load failed or was detached: there is no figure."""
-
-
 class FioTimedOut(FioError):
     """fio was still running long after its run time and was ended."""

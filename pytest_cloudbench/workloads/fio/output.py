@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.measurement import Direction, Latency
 from pytest_cloudbench.workloads.target import Target
@@ -134,11 +135,6 @@ def lost_at(second: float, why: str, where: str = "") -> str:
     )
 
 
-def lost_before(why: str) -> str:
-    """Return the sentence about storage that was lost before the load began."""
-    return f"the volume was lost before its load began: {why}; there is no figure"
-
-
 @contextlib.contextmanager
 def lost_if_missing(target: Target, output: bytes | None = None) -> Iterator[None]:
     """Raise StorageLost in place of FioRefused if fio found no device: one that was checked has vanished since.
@@ -150,7 +146,7 @@ def lost_if_missing(target: Target, output: bytes | None = None) -> Iterator[Non
     except FioRefused as error:
         said = f"{error}\n{(output or b'').decode('utf-8', 'replace')}"
         if target.kind == "block" and _NO_DEVICE.search(said):
-            raise StorageLost(lost_before(str(error))) from error
+            raise StorageLost.before_load(str(error)) from error
         raise
 
 

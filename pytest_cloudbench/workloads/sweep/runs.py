@@ -19,7 +19,8 @@ from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Iops
 from pytest_cloudbench.verdicts.observation import GeneratorLoad
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut, StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_words
 from pytest_cloudbench.workloads.fio.output import LOST_STORAGE, lost_at, lost_if_missing

@@ -17,7 +17,8 @@ from itertools import pairwise
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost
+from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.output import (
     LOST_STORAGE,
     PERCENTS,
