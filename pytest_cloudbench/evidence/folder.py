@@ -56,6 +56,17 @@ class EvidenceError(InfrastructureError, RuntimeError):
     """The evidence cannot be written, read or signed; the message says what to do."""
 
 
+def no_evidence(root: Path) -> EvidenceError:
+    """Return the error for a folder that no run wrote, with a hint if it is the folder above the runs."""
+    below = sorted(path.parent for path in root.glob(f"*/{JOURNALS}") if path.is_dir())
+    hint = f": it is a folder of runs; the last is {below[-1]}" if below else ""
+    return EvidenceError(
+        f"{root} holds no evidence of a run{hint}"
+        if root.is_dir()
+        else f"{root} does not exist: give the folder of a run"
+    )
+
+
 def new_run_id() -> str:
     """Return a run id: unique, sortable by time, and short enough for every name that contains it."""
     return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"

@@ -16,6 +16,7 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceError,
     EvidenceFolder,
     journal_of,
+    no_evidence,
     read_regular,
     uncompressed,
 )
@@ -134,7 +135,7 @@ class Evidence:
         if not self._opened and problem is not None:
             raise EvidenceAltered(f"the journals in {root} are damaged ({problem}): see cloudbench verify")
         if not self._opened:
-            raise EvidenceError(f"{root} holds no evidence of a run{_runs_below(root)}")
+            raise no_evidence(root)
         if self.run.get("format") != FORMAT:
             wrote = self.run.get("versions", {}).get("pytest-cloudbench", "that wrote it")
             raise EvidenceError(
@@ -205,11 +206,3 @@ def is_same_test(one: str, other: str) -> bool:
     """Return True if two node ids name one test, perhaps relative to different root folders."""
     longer, shorter = sorted((one, other), key=len, reverse=True)
     return longer == shorter or longer.endswith(f"/{shorter}")
-
-
-def _runs_below(root: Path) -> str:
-    """Return a hint for users who gave the folder above the runs."""
-    below = sorted(path.parent for path in root.glob(f"*/{JOURNALS}") if path.is_dir())
-    if not below:
-        return "" if root.is_dir() else ": the folder does not exist"
-    return f": it is a folder of runs; the last is {below[-1]}"

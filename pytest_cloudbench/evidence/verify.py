@@ -17,6 +17,7 @@ from pytest_cloudbench.evidence.folder import (
     EvidenceError,
     EvidenceFolder,
     journal_of,
+    no_evidence,
     read_manifest,
     sum_of,
 )
@@ -45,17 +46,21 @@ class Verification:
             return DIFFERENT
         return INTACT if self.finished else UNFINISHED
 
+    @property
+    def size(self) -> str:
+        """Its tests and files in words."""
+        return f"{self.tests:,} test{'s' * (self.tests != 1)}, {self.files:,} file{'s' * (self.files != 1)}"
+
     def __str__(self) -> str:
-        size = f"{self.tests:,} test{'s' * (self.tests != 1)}, {self.files:,} files"
         if self.differences:
             count = "1 difference" if len(self.differences) == 1 else f"{len(self.differences)} differences"
             head = f"{self.root}: altered, {count}"
         elif self.finished:
-            head = f"{self.root}: intact ({size})"
+            head = f"{self.root}: intact ({self.size})"
         else:
             head = (
                 f"{self.root}: unfinished: the run was killed, or its last entries were removed; the rest is unaltered "
-                f"({size})"
+                f"({self.size})"
             )
         return "\n".join([head, *(f"  {line}" for line in (*self.differences, *self.notes))])
 
@@ -117,7 +122,7 @@ class _Check:
     def _parts(self) -> dict[str, JournalRead]:
         paths = [path for path in self.on_disk if path.startswith(f"{JOURNALS}/") and path.endswith(SUFFIX)]
         if not paths and MANIFEST not in self.on_disk:
-            raise EvidenceError(f"{self.root} holds no evidence of a run")
+            raise no_evidence(self.root)
         parts = {Path(path).name.removesuffix(SUFFIX): self._journal(path) for path in sorted(paths)}
         for part in parts.values():
             for entry in part.all("file"):

@@ -203,7 +203,7 @@ class _Page:
             lines = checked.differences
         elif checked.exit_code == INTACT:
             kind, head, lines = "good", "Intact: every entry and file is what the run wrote", []
-            said = f"{checked.tests:,} tests, {checked.files:,} files."
+            said = f"{checked.size}."
         else:
             kind, head = "doubtful", "Unfinished: the run was killed, or its last entries were removed"
             said, lines = "What is there is unaltered, but may not be all of it.", []

@@ -244,5 +244,5 @@ def test_a_run_without_its_end_is_unfinished_and_never_intact(recorded, capsys):
 def test_a_folder_without_evidence_is_named(tmp_path, recorded, capsys):
     assert main(["verify", str(tmp_path)]) == 3
     assert "holds no evidence" in capsys.readouterr().err
-    with pytest.raises(EvidenceError):
+    with pytest.raises(EvidenceError, match="nowhere does not exist"):
         verify(tmp_path / "nowhere")
