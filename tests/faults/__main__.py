@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,21 +25,24 @@ from fault_tally import KINDS, Faults
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def main() -> int:
-    """Run the faults that were asked for and print their lines."""
+def main(words: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Run the faults below a root that were asked for and print their lines."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)} (default: all)")
     parser.add_argument("--list", action="store_true", help="list the faults, run no test")
-    asked, further = parser.parse_known_args()
+    asked, further = parser.parse_known_args(words)
     if unknown := set(asked.kinds) - {*KINDS}:
         parser.error(f"unknown kind {', '.join(sorted(unknown))}: use {', '.join(KINDS)}")
     os.environ.setdefault("CLOUDBENCH_TEST_PLANTED", "200")
     faults = Faults(tuple(asked.kinds) or KINDS)
-    options = ["--collect-only", "-p", "no:terminal"] if asked.list else ["-q", "--timeout=300"]
+    # pyproject.toml's addopts are for the terminal.
+    options = (
+        ["--collect-only", "-p", "no:terminal", "-o", "addopts="] if asked.list else ["-q", "--timeout=300"]
+    )
     code = pytest.main(
-        [str(ROOT / "tests"), f"--rootdir={ROOT}", "-m", "fault", *options, *further], plugins=[faults]
+        [str(root / "tests"), f"--rootdir={root}", "-m", "fault", *options, *further], plugins=[faults]
     )
     if asked.list:
         for (kind, what), each in faults.tallies.items():

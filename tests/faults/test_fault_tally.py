@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 from fault_tally import Faults, Tally
 
@@ -58,3 +61,16 @@ def test_each_fault_is_counted_once_for_each_try(pytester: pytest.Pytester) -> N
 
 def test_only_the_kinds_asked_for_run(pytester: pytest.Pytester) -> None:
     assert {kind for kind, _ in run(pytester, "kill", "parsers").tallies} == {"kill", "parsers"}
+
+
+def test_the_command_lists_faults_and_runs_none(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside settings for the terminal, as this project has them."""
+    pytester.makeini("[pytest]\naddopts = -ra\nmarkers = fault(kind, what, leak=False)")
+    (pytester.mkdir("tests") / "test_it.py").write_text(TESTS)
+    command = runpy.run_path(str(Path(__file__).with_name("__main__.py")))["main"]
+    assert command(["--list", "disks", "network"], root=pytester.path) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == ["disks", "network"]
+    assert listed[0].split()[-2:] == ["3", "tests"]
