@@ -31,7 +31,7 @@ from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.workloads.fio.errors import FioKilled
 
 pytestmark = [pytest.mark.ec2_instance("m5.large"), pytest.mark.ebs_volume(gp3(size_gib=1))]
-WHEN_FIO_RUNS = "until pgrep -x fio > /dev/null; do sleep 0.1; done; sleep 0.5; "
+WHEN_FIO_RUNS = "until pgrep -f '[f]io --output=' > /dev/null; do sleep 0.1; done; sleep 0.5; "  # not when it says its version
 
 
 def beside(instance, command):
@@ -49,7 +49,7 @@ def test_it(ec2_instance, ebs_volume, fio, fault, number):
         with pytest.raises(FioKilled, match="by a signal"):
             fio(ebs_volume, rw="randwrite", bs="4k", iodepth=4, runtime=4)
     elif fault == "the connection drops":
-        other = beside(ec2_instance, "pkill -KILL -f 'sshd: '")
+        other = beside(ec2_instance, "pkill -KILL -f '^sshd: [^/]'")  # not the listener
         assert fio(ebs_volume, rw="randread", bs="4k", iodepth=4, runtime=4).iops > 0
     else:
         other = None

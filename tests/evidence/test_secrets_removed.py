@@ -12,6 +12,7 @@ import re
 import string
 import tarfile
 import time
+import tracemalloc
 from pathlib import Path
 from urllib.parse import quote
 
@@ -510,3 +511,27 @@ def test_no_figure_is_named_like_a_secret():
         "RegionRecord.access_key",
         "RegionRecord.secret_key",
     }
+
+
+def test_what_makes_a_call_idempotent_is_no_secret():
+    cleaner = Cleaner({})
+    value = {"ClientToken": "3cc2fa9d-0f77-4b8c-8fd7-f160ce199294"}
+    tags = {"cloudbench:token": "ed94e648-282b-497d-acc1-083d11fe5cf0"}
+    assert cleaner.value([value, tags]) == [value, tags]
+    [vault] = cleaner.value([{"client_token": "3cc2fa9d-0f77-4b8c-8fd7-f160ce199294"}])
+    assert vault["client_token"].startswith("(removed: ")
+
+
+def test_a_session_may_learn_many_secrets_and_keeps_little_of_each():
+    """A pattern of all that are known, made anew for each, filled the cache of `re` with hundreds of long patterns."""
+    cleaner = Cleaner({})
+    secrets = [f"{random.Random(number).getrandbits(128):032x}" for number in range(240)]
+    for at, secret in enumerate(secrets):
+        if at == 40:
+            tracemalloc.start()
+        cleaner.learn(secret)
+        assert secret not in cleaner.text(f"before {secret} and after")
+    grown_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown_bytes / 200 < 20 * 1024
+    assert not any(secret in cleaner.text(" ".join(secrets)) for secret in secrets)
