@@ -28,11 +28,11 @@ START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 
 ABOUT = r"(?:file|path|dir|directory|uri|url|arn|name|header|bucket|count|rate|size|length|limit|bytes|type|ttl|fd)s?"
 """The ends of names that describe a secret and do not contain it: password_file, token_bucket, secret_bytes."""
-NOT_SECRET = r"cloudbench:token|(?-i:ClientToken)"
+_IDEMPOTENT = r"cloudbench:token|(?-i:ClientToken)"
 """What makes a call of EC2 idempotent: whoever knows it can do nothing with it. Vault's client_token is a secret."""
 SECRET_NAME = re.compile(
     rf"""(?isx)
-    webhook | connection[_-]?string | ^(?!.*{ABOUT}$ | {NOT_SECRET}$).*?(?:
+    webhook | connection[_-]?string | ^(?!.*{ABOUT}$ | {_IDEMPOTENT}$).*?(?:
     secret | passw | passphrase | (?:[_-]|^|db|user)(?:pwd|pass)$(?<!^pwd) | private[_-]?key
     | ed25519_private | token$ | credential | ^authorization$ | proxy-authorization | api[_-]?key
     | access[_-]?key(?:[_-]?id)?$ | (?:account|auth|encryption|signing|master|pre[_-]?shared)[_-]?key$
