@@ -31,7 +31,8 @@ from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.workloads.fio.errors import FioKilled
 
 pytestmark = [pytest.mark.ec2_instance("m5.large"), pytest.mark.ebs_volume(gp3(size_gib=1))]
-WHEN_FIO_RUNS = "until pgrep -f '[f]io --output=' > /dev/null; do sleep 0.1; done; sleep 0.5; "  # the job, not `fio --version`
+WHEN_FIO_RUNS = "until pgrep -f '[f]io --output=' > /dev/null; do sleep 0.1; done; sleep 0.5; "
+# The job, not `fio --version`.
 
 
 def beside(instance, command):
