@@ -37,7 +37,7 @@ def test_a_volume_reaches_its_iops_and_is_capped_by_them(ec2_instance, ebs_volum
 @pytest.mark.ebs_volume(io1(size_gib=100, iops=5_000))
 def test_a_violated_promise_names_the_instance_that_held_it_back(ec2_instance, ebs_volume, fio):
     """A Xen type too: the device appears under the name of its attachment."""
-    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=16, numjobs=2, runtime=4, ramp_time=1)
+    run = fio(ebs_volume, rw="randread", bs="4k", iodepth=32, numjobs=2, runtime=4, ramp_time=1)
     verdict = conclusive(run.reaches(ebs_volume.iops))
     assert verdict.outcome is Outcome.VIOLATED
     assert str(verdict).startswith("violated: 3,")
