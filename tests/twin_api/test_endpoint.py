@@ -58,7 +58,7 @@ def test_another_key_is_refused_by_every_service(calls: Calls, plane: RecordingP
 def test_unsigned_calls_are_refused(calls: Calls, plane: RecordingPlane, headers: dict[str, str]) -> None:
     address = urllib.parse.urlsplit(calls.front.url)
     for path in ("/", "/moto-api/data.json", "/latest/meta-data/", "/?Action=DescribeVolumes"):
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
         try:
             body = "Action=CreateVolume&Size=1&AvailabilityZone=us-east-1a&Version=2016-11-15"
             connection.request(
@@ -75,7 +75,7 @@ def test_unsigned_calls_are_refused(calls: Calls, plane: RecordingPlane, headers
 def test_presigned_call_is_served(calls: Calls) -> None:
     url = calls.ec2.generate_presigned_url("describe_volumes", HttpMethod="GET")
     address = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     try:
         connection.request("GET", f"{address.path or '/'}?{address.query}")
         answer = connection.getresponse()

@@ -32,7 +32,7 @@ def s3(calls: Calls) -> Any:
 def send(calls: Calls, method: str, url: str, body: Any = None, headers: Any = None) -> tuple[int, bytes]:
     """Send a request past botocore; a body that is an iterator goes out in chunks of unknown length."""
     parts = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
     try:
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         connection.request(method, path, body, headers or {}, encode_chunked=True)

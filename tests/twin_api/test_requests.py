@@ -29,7 +29,7 @@ def send(calls: Calls, body: str, token: str | None = None) -> tuple[int, str]:
     request = AWSRequest("POST", calls.front.url, data=body, headers={"Content-Type": FORM})
     SigV4Auth(Credentials(key.key_id, key.secret, token), "ec2", "us-east-1").add_auth(request)
     address = urllib.parse.urlsplit(calls.front.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
     try:
         connection.request("POST", "/", body, dict(request.headers))
         answer = connection.getresponse()
@@ -175,7 +175,7 @@ def test_a_presigned_address_expires(module_calls: Calls, clock: Any) -> None:
     address = urllib.parse.urlsplit(url)
 
     def status(query: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
         try:
             connection.request("GET", f"/?{query}")
             answer = connection.getresponse()
