@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from inner_runs import HEAD, LIMIT_S, Ended, run_all, start_pytest, wait_until
-from leftovers import gone, leftovers
+from inner_runs import HEAD, LIMIT_S, Ended, start_pytest, wait_until
+from leftovers import gone
 
 from pytest_cloudbench.cli import main
 from pytest_cloudbench.evidence.folder import EvidenceError
@@ -79,18 +79,6 @@ RUNS = {
     "workers": lambda folder: loses_its_terminal(folder, "-n", "2", shows=True),
     "workers, output to a file": lambda folder: loses_its_terminal(folder, "-n", "2", shows=False),
 }
-
-
-@pytest.fixture(scope="module")
-def before(_cloudbench_cloud):
-    """What there is while this session's own region is up; runs inside these tests must add nothing to it."""
-    return leftovers()
-
-
-@pytest.fixture(scope="module")
-def ended(before, tmp_path_factory):
-    """Make all runs at a time."""
-    return run_all(RUNS, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.fault("kill", "the terminal is closed during a measurement")

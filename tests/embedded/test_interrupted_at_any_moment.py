@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from inner_runs import HEAD, Ended, finish, run_all, start_pytest
-from leftovers import Leftover, gone, leftovers
+from inner_runs import HEAD, Ended, finish, start_pytest
+from leftovers import Leftover, gone
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
@@ -59,17 +59,7 @@ def interrupt(called: str, word: str, after_s: float, folder: Path) -> Ended:
     return finish(start_pytest(folder, RUN), folder)
 
 
-@pytest.fixture(scope="module")
-def before(_cloudbench_cloud: object) -> set[Leftover]:
-    """What there is while this session's own region is up; runs inside these tests must add nothing to it."""
-    return leftovers()
-
-
-@pytest.fixture(scope="module")
-def ended(before: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    """Make all runs, a few at a time: each takes its time to start a region."""
-    runs = {name: partial(interrupt, *moment) for name, moment in MOMENTS.items()}
-    return run_all(runs, tmp_path_factory.mktemp("runs"))
+RUNS = {name: partial(interrupt, *moment) for name, moment in MOMENTS.items()}
 
 
 @pytest.mark.fault("kill", "Ctrl-C from the region's start to its end")

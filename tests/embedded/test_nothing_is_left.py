@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from inner_runs import HEAD, Ended, finish, kill_9, region_of, run_all, start_pytest, wait_until
-from leftovers import gone, leftovers
+from inner_runs import HEAD, Ended, finish, kill_9, region_of, start_pytest, wait_until
+from leftovers import gone
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
@@ -62,18 +62,6 @@ RUNS = {
     "failing test": partial(ends_by_itself, FAILS),
     "success": partial(ends_by_itself, PASSES),
 }
-
-
-@pytest.fixture(scope="module")
-def before(_cloudbench_cloud):
-    """What there is while this session's own region is up; runs inside these tests must add nothing to it."""
-    return leftovers()
-
-
-@pytest.fixture(scope="module")
-def ended(before, tmp_path_factory):
-    """Make all runs at once: each waits most of its time."""
-    return run_all(RUNS, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.fault("kill", "a session is killed, also with its region")

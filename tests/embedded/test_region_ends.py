@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from inner_runs import HEAD, Ended, finish, kill_9, region_of, run_all, start_pytest, wait_until
+from inner_runs import HEAD, Ended, finish, kill_9, region_of, start_pytest, wait_until
 from leftovers import leftovers
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
@@ -46,18 +46,6 @@ def loses_its_region(busy_with: str, folder: Path) -> Ended:
 
 
 RUNS = {"fio": partial(loses_its_region, LOAD), "a command": partial(loses_its_region, COMMAND)}
-
-
-@pytest.fixture(scope="module")
-def before(_cloudbench_cloud):
-    """What there is while this session's own region is up; runs inside these tests must add nothing to it."""
-    return leftovers()
-
-
-@pytest.fixture(scope="module")
-def ended(before, tmp_path_factory):
-    """Make both runs at a time."""
-    return run_all(RUNS, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.fault("kill", "the region is killed under a running session")
