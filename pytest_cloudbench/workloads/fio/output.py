@@ -106,18 +106,7 @@ def _parsed(
         for job in jobs:
             host = str(job.get("hostname", ""))
             by_host.setdefault(host, []).append(job)
-            # A job that goes on after errors has them in total_err; what it measured then is no figure either.
-            number = int(amount(job, "error")) or (
-                amount(job, "total_err") > 0 and int(amount(job, "first_error"))
-            )
-            if number:
-                where = f" on {host}" if host else ""
-                if number in LOST_STORAGE:
-                    raise StorageLost(lost_at(ran_s(job), f"{os.strerror(number)} (errno {number})", where))
-                raise FioRefused(
-                    f"fio's job {job.get('jobname', '?')!r}{where} failed with {os.strerror(number)} "
-                    f"(errno {number}): {fio_words(said)}"
-                )
+            check_job(job, where=f" on {host}" if host else "", said=said)
         if exit_code != 0:
             raise FioRefused(f"fio ended with exit code {exit_code}: {fio_words(said)}")
         if not jobs:
@@ -150,9 +139,18 @@ def lost_if_missing(target: Target, output: bytes | None = None) -> Iterator[Non
         raise
 
 
-def ran_s(job: Mapping[str, Any]) -> float:
-    """Return how many seconds a job of fio's JSON had run."""
-    return max(amount(job.get(way), "runtime") for way in ("read", "write")) / 1000.0
+def check_job(job: Mapping[str, Any], *, where: str = "", said: str | None = None) -> None:
+    """Raise StorageLost or FioRefused if a job of fio's JSON has an error; ``said`` is what fio said besides."""
+    # A job that goes on after errors has them in total_err; what it measured then is no figure either.
+    number = int(amount(job, "error")) or (amount(job, "total_err") > 0 and int(amount(job, "first_error")))
+    if not number:
+        return
+    why = f"{os.strerror(number)} (errno {number})"
+    if number in LOST_STORAGE:
+        ran_s = max(amount(job.get(way), "runtime") for way in ("read", "write")) / 1000.0
+        raise StorageLost(lost_at(ran_s, why, where))
+    words = "" if said is None else f": {fio_words(said)}"
+    raise FioRefused(f"fio's job {job.get('jobname', '?')!r}{where} failed with {why}{words}")
 
 
 def _result(document: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], *, said: str) -> FioResult:

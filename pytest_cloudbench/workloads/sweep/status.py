@@ -9,7 +9,6 @@ fio's own ramp each job begins to count when it collects a batch. Both shift the
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,15 +16,12 @@ from itertools import pairwise
 from typing import Any
 
 from pytest_cloudbench.limits.quantities import Iops, Throughput
-from pytest_cloudbench.workloads.errors import StorageLost
-from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
+from pytest_cloudbench.workloads.fio.errors import FioOutputError
 from pytest_cloudbench.workloads.fio.output import (
-    LOST_STORAGE,
     PERCENTS,
     amount,
-    lost_at,
+    check_job,
     percentile_of_bins,
-    ran_s,
 )
 from pytest_cloudbench.workloads.measurement import Direction, DirectionSeries, Latency, Series
 
@@ -141,12 +137,7 @@ class Totals:
             raise FioOutputError("fio's JSON lists no job")
         try:
             for job in jobs:
-                if number := int(amount(job, "error")):
-                    if number in LOST_STORAGE:
-                        raise StorageLost(lost_at(ran_s(job), os.strerror(number)))
-                    raise FioRefused(
-                        f"fio's job {job.get('jobname', '?')!r} failed with {os.strerror(number)}"
-                    )
+                check_job(job)
             return cls(
                 seconds=max(amount(job[way], "runtime") for job in jobs for way in ("read", "write")) / 1000,
                 read=sum((Way.of(job["read"], block_bytes) for job in jobs), Way()),
