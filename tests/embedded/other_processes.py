@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _INIT = 1
+PART = "CLOUDBENCH_TEST_PART"
+"""The variable in which .ci/part says which part of the tests a process belongs to."""
 _MADE_BY_A_REGION = re.compile(r"cloudbench|/run-[^/]*\.scope")
 
 
@@ -27,8 +29,9 @@ def candidates() -> Iterator[Process]:
     """Every process that is not plainly somebody else's.
 
     Left out are kernel threads, this process's ancestors and descendants, control groups of other units (services,
-    other logins), sessions older than this process, and what another process of its own session keeps. An orphan of a
-    run is none of these: its parent is gone, and a session of its own is younger.
+    other logins), sessions older than this process, what another process of its own session keeps, and what another
+    part of the tests started, by `PART` in its environment. An orphan of a run is none of these: its parent is gone,
+    and a session of its own is younger.
     """
     every = {process.pid: process for process in _all()}
     me = every[os.getpid()]
@@ -36,6 +39,8 @@ def candidates() -> Iterator[Process]:
     for process in every.values():
         family = me.pid in _line(process.pid, every) or process.pid in _line(me.pid, every)
         if family or not process.command or _of_another_unit(_groups(process.pid), groups):
+            continue
+        if _part(process.pid) not in (None, os.environ.get(PART)):
             continue
         leader = every.get(process.session)
         if process.session == me.session:
@@ -73,6 +78,18 @@ def _groups(pid: int) -> dict[str, str]:
     except OSError:
         return {}
     return {line.split(":", 2)[1]: line.split(":", 2)[2] for line in lines}
+
+
+def _part(pid: int) -> str | None:
+    """The part of the tests that started a process, if its environment can be read and says so."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next(
+        (each.decode().partition("=")[2] for each in variables if each.startswith(b"%s=" % PART.encode())),
+        None,
+    )
 
 
 def _of_another_unit(groups: dict[str, str], mine: dict[str, str]) -> bool:

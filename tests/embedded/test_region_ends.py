@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from inner_runs import HEAD, Ended, finish, kill_9, region_of, start_pytest, wait_until
-from leftovers import leftovers
+from leftovers import gone
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
@@ -66,4 +66,4 @@ def test_each_test_that_needed_it_says_so_at_once(ended, busy_with):
 def test_the_next_start_removes_what_they_left(before, tmp_path):
     again = finish(start_pytest(tmp_path, f"{HEAD}\ndef test_it(ebs_volume):\n    pass\n"), tmp_path)
     assert again.code == 0, again.output
-    assert not leftovers() - before
+    gone(before)
