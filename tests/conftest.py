@@ -10,8 +10,14 @@ from pathlib import Path
 # Tests that run pytest in this process drop the modules that it loaded first. Compiled parts do not survive that, and
 # keys of a module that was loaded twice never compare as equal.
 import fabric  # noqa: F401
+import msgspec  # noqa: F401
 import pytest
 from hypothesis import HealthCheck, settings
+
+with contextlib.suppress(ImportError):
+    import matplotlib.backends.backend_agg
+    import matplotlib.backends.backend_svg
+    import matplotlib.font_manager  # noqa: F401
 
 with contextlib.suppress(ImportError):
     # A plotting library brings it. It replaces the search for installed packages; dropped with a test that runs
