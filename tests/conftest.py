@@ -1,7 +1,9 @@
 """Settings of this project's own tests."""
 
 import contextlib
+import importlib
 import os
+import pkgutil
 import re
 import shutil
 import signal
@@ -12,6 +14,8 @@ from pathlib import Path
 import fabric  # noqa: F401
 import pytest
 from hypothesis import HealthCheck, settings
+
+import pytest_cloudbench
 
 with contextlib.suppress(ImportError):
     # A plotting library brings it. It replaces the search for installed packages; dropped with a test that runs
@@ -52,6 +56,19 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("ssh"):
                 item.add_marker(pytest.mark.skip(reason="needs SSH"))
+    if any("pytester" in item.fixturenames for item in items):
+        load_for_sessions_within()
+
+
+def load_for_sessions_within():
+    """Load what a session inside a test loads late: loaded there, its classes would exist twice after the test."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("matplotlib.backends.backend_agg")
+        importlib.import_module("matplotlib.backends.backend_svg")
+    importlib.import_module("msgspec")
+    for module in pkgutil.walk_packages(pytest_cloudbench.__path__, "pytest_cloudbench."):
+        if not module.name.startswith(("pytest_cloudbench.twin", "pytest_cloudbench.cli")):
+            importlib.import_module(module.name)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,7 +21,7 @@ def test_a_regression_is_a_violated_promise(pytester):
 
     def run(rate, *options):
         pytester.makepyfile(test_it=BODY.format(rate=rate))
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:benchmark", *options)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:benchmark", *options)
 
     run(3_000.0, "--cloudbench-evidence=before").assert_outcomes(passed=1)
     gate = ("--cloudbench-baseline=before", "--cloudbench-regression=5%", "--alluredir=out")

@@ -26,7 +26,7 @@ def test_it_verifies(kept):
 
 
 def test_every_measurement_replays_with_the_same_verdicts(kept, pytester):
-    result = pytester.runpytest_subprocess(f"--cloudbench-replay={kept}", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(f"--cloudbench-replay={kept}", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=12)
     result.stdout.no_fnmatch_line("*judged differently*")
     result.stdout.fnmatch_lines(["*cloudbench verdicts*"])

@@ -34,9 +34,9 @@ def test_the_recipe_measures_on_this_machine_and_replays(pytester):
     conftest, test = code_blocks("A host")
     pytester.makeconftest(conftest)
     pytester.makepyfile(test_it=test)
-    recorded = pytester.runpytest_subprocess(*QUIET, "--cloudbench-evidence=kept", "-rA")
+    recorded = pytester.runpytest_inprocess(*QUIET, "--cloudbench-evidence=kept", "-rA")
     recorded.assert_outcomes(passed=1)
-    replayed = pytester.runpytest_subprocess(*QUIET, "--cloudbench-replay=kept", "-rA")
+    replayed = pytester.runpytest_inprocess(*QUIET, "--cloudbench-replay=kept", "-rA")
     replayed.assert_outcomes(passed=1)
     replayed.stdout.fnmatch_lines(["cloudbench replays *"])
 

@@ -23,7 +23,7 @@ def project(pytester):
 
 
 def run(project, *arguments):
-    return project.runpytest_subprocess(*QUIET, "-rA", *arguments)
+    return project.runpytest_inprocess(*QUIET, "-rA", *arguments)
 
 
 @needs_fio

@@ -30,7 +30,9 @@ def run(pytester):
         pytester.makepyfile(stands_in=STANDS_IN, test_it=TESTS)
         pytester.makeconftest(conftest)
         quiet = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--cloudbench-evidence=off")
-        return pytester.runpytest_subprocess("-p", "stands_in", *quiet, *options)
+        pytester.syspathinsert()
+        start = pytester.runpytest_subprocess if "-n2" in options else pytester.runpytest_inprocess
+        return start("-p", "stands_in", *quiet, *options)
 
     return run
 

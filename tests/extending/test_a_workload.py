@@ -36,7 +36,7 @@ def run(pytester):
     def run(body, *options, conftest=CONFTEST):
         pytester.makeconftest(conftest)
         pytester.makepyfile(test_it=body)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:benchmark", *options)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:benchmark", *options)
 
     return run
 

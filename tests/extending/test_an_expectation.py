@@ -98,7 +98,7 @@ def run(pytester):
     def run(body, *options):
         pytester.makeconftest(RECIPE + MEASURED)
         pytester.makepyfile(test_it=body)
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
 
     return run
 

@@ -391,7 +391,7 @@ def test_missing_credentials_on_aws_are_one_clear_sentence(pytester, monkeypatch
     pytester.makepyfile(
         f"{HEAD}\n@pytest.mark.ec2_instance('m5.large')\ndef test_it(ec2_instance):\n    pass\n"
     )
-    result = pytester.runpytest_subprocess("--cloudbench-cloud=aws", "--cloudbench-region=us-east-1")
+    result = pytester.runpytest_inprocess("--cloudbench-cloud=aws", "--cloudbench-region=us-east-1")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*NoCredentials:*credentials*"])
 

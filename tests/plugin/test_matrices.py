@@ -41,6 +41,6 @@ def test_its_ids_appear_in_pytest(pytester):
             assert dict(**job)
         """
     )
-    result = pytester.runpytest_subprocess("-v")
+    result = pytester.runpytest_inprocess("-v")
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["*test_corner?randread-4k-32?*"])

@@ -27,7 +27,7 @@ def test_anything_else_is_refused(text):
 
 def test_a_plan_is_refused_with_workers(pytester):
     pytester.makepyfile("def test_it(): raise SystemExit")
-    result = pytester.runpytest_subprocess("--cloudbench-plan", "-n", "2", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess("--cloudbench-plan", "-n", "2", "-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*-n 0*"])
 
@@ -68,7 +68,7 @@ def test_a_plan_without_region_or_credentials_is_refused_with_one_sentence(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     pytester.makepyfile(PLANNED)
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--cloudbench-plan", "--cloudbench-cloud=aws", *options, "-p", "no:cacheprovider"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -121,7 +121,12 @@ OPTIONS = ("-p", "no:cacheprovider", "--cloudbench-evidence=off")
 def judged_run(pytester):
     pytester.makeconftest(JUDGES)
     pytester.makepyfile(test_a=TESTS)
-    return lambda *options: pytester.runpytest_subprocess(*OPTIONS, *options)
+
+    def run(*options, apart=False):
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        return start(*OPTIONS, *options)
+
+    return run
 
 
 def judged(*verdicts):
@@ -270,7 +275,7 @@ def test_the_summary_as_markdown(judged_run, pytester, options):
 
 def test_a_run_without_measurements_has_a_summary_too(pytester):
     pytester.makepyfile("def test_it():\n    pass\n")
-    pytester.runpytest_subprocess("--cloudbench-summary=summary.md").stdout.fnmatch_lines(
+    pytester.runpytest_inprocess("--cloudbench-summary=summary.md").stdout.fnmatch_lines(
         ["cloudbench summary is in *"]
     )
     assert "nothing was measured" in (pytester.path / "summary.md").read_text()
@@ -321,7 +326,7 @@ def test_the_id_of_a_volume_stays_on_one_line(width):
 def test_junit_carries_promise_measurement_and_verdict(judged_run, pytester, options):
     if options:
         pytest.importorskip("xdist")
-    judged_run("--junitxml=junit.xml", *options)
+    judged_run("--junitxml=junit.xml", *options, apart="-n1" in options)
     cases = {
         case.get("name"): [(each.get("name"), each.get("value")) for each in case.iter("property")]
         for case in ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase")
@@ -354,14 +359,14 @@ def pytest_runtest_protocol(item, nextitem):
 """
     )
     pytester.makepyfile(TESTS.partition("@pytest.mark.parametrize")[0])
-    result = pytester.runpytest_subprocess(*OPTIONS)
+    result = pytester.runpytest_inprocess(*OPTIONS)
     assert str(result.stdout).count("  held: 9,061 of 80,000 IOPS") == 1
 
 
 def test_workers_write_plain_lines_that_name_worker_and_test(judged_run):
     pytest.importorskip("xdist")
-    result = judged_run("-n2", "--cloudbench-progress=on", "-k", "held")
+    result = judged_run("-n2", "--cloudbench-progress=on", "-k", "held", apart=True)
     said = str(result.stdout) + str(result.stderr)
     assert "] test_held: fio randread 4 KiB: 50 % 9,061 IOPS 35.4 MiB/s, 3 s left" in said
-    quiet = judged_run("-n2", "-k", "held")
+    quiet = judged_run("-n2", "-k", "held", apart=True)
     assert "35.4 MiB/s, 3 s" not in str(quiet.stdout) + str(quiet.stderr), "short workloads print no progress"

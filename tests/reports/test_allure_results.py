@@ -10,8 +10,6 @@ import pytest
 from measured_runs import CONFTEST, NO_EVIDENCE
 
 pytest.importorskip("allure_pytest")
-# Searched for and not imported: modules imported within these tests are removed with them, and matplotlib cannot be
-# imported twice.
 drawn = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="pictures need matplotlib")
 
 VERDICTS = """
@@ -36,9 +34,10 @@ def run(pytester, monkeypatch):
         monkeypatch.delenv(name, raising=False)  # of the workers that may run these tests themselves
     pytester.makeconftest(CONFTEST)
 
-    def run(test, *options):
+    def run(test, *options, apart=False):
         pytester.makepyfile(VERDICTS + test)
-        return pytester.runpytest_subprocess(*NO_EVIDENCE, "--alluredir=out", *options)
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        return start(*NO_EVIDENCE, "--alluredir=out", *options)
 
     return run
 
@@ -513,6 +512,7 @@ def test_it(fio, number):
     assert judged(fio, "violated" if number else "held")
 """,
         "-n2",
+        apart=True,
     )
     found = outcomes(results())
     assert len(found) == 4
@@ -525,7 +525,7 @@ def test_it(fio, number):
 
 def test_without_a_test_of_ours_nothing_is_added(pytester):
     pytester.makepyfile("def test_it():\n    assert 0\n")
-    pytester.runpytest_subprocess(*NO_EVIDENCE, "-p", "no:asyncio", "--alluredir=out").assert_outcomes(
+    pytester.runpytest_inprocess(*NO_EVIDENCE, "-p", "no:asyncio", "--alluredir=out").assert_outcomes(
         failed=1
     )
     assert not [
@@ -536,7 +536,7 @@ def test_without_a_test_of_ours_nothing_is_added(pytester):
 def test_it_works_without_allure(pytester):
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(VERDICTS + "def test_it(fio):\n    assert judged(fio, 'held')\n")
-    pytester.runpytest_subprocess(*NO_EVIDENCE, "-p", "no:allure_pytest").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*NO_EVIDENCE, "-p", "no:allure_pytest").assert_outcomes(passed=1)
 
 
 COMPARING = """
@@ -602,7 +602,7 @@ def test_missing_pictures_are_reported_once(run, results, pytester, workers):
     if workers:
         pytest.importorskip("xdist")
     pytester.mkpydir("matplotlib").joinpath("__init__.py").write_text("raise ImportError('not here')")
-    ran = run(COMPARING + COMPARING.replace("two_runs", "two_more"), *workers)
+    ran = run(COMPARING + COMPARING.replace("two_runs", "two_more"), *workers, apart=True)
     said = [line for line in ran.outlines if "pip install 'pytest-cloudbench[plots]'" in line]
     assert len(said) == 1, said
     assert "no pictures in" in said[0]

@@ -127,7 +127,7 @@ def test_what_a_hostile_record_contains_is_a_gap_and_no_error(pytester):
             fio(measured(float("nan"), -1.0, raw={"result.json": b"\\xff{"}), rw="randread")
         """
     )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--cloudbench-evidence=kept")
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "--cloudbench-evidence=kept")
     said = words_of(page_of(pytester.path / "kept"))
     assert "verdict 1 cannot be shown: it is no verdict: held: nonsense" in said
     assert "Promises: 1 held" in said
@@ -156,7 +156,7 @@ def test_hostile_texts_stay_texts(pytester):
             assert run.iops > 9_000, HOSTILE
         """
     )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--cloudbench-evidence=kept").assert_outcomes(
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "--cloudbench-evidence=kept").assert_outcomes(
         failed=1
     )
     page = page_of(pytester.path / "kept")

@@ -22,9 +22,10 @@ def run(pytester, monkeypatch):
         monkeypatch.delenv(name, raising=False)  # of the workers that may run these tests themselves
     pytester.makeconftest(CONFTEST)
 
-    def run(*options, test=TEST):
+    def run(*options, test=TEST, apart=False):
         pytester.makepyfile(test)
-        return pytester.runpytest_subprocess(*NO_EVIDENCE, *options)
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        return start(*NO_EVIDENCE, *options)
 
     return run
 
@@ -72,7 +73,7 @@ def test_autosave_and_histogram_work(run, pytester):
     [["--benchmark-disable"], ["--benchmark-skip"], ["-p", "no:benchmark"], ["-n2", "--benchmark-disable"]],
 )
 def test_disabled_it_adds_nothing_and_breaks_nothing(run, options):
-    result = run(*options)
+    result = run(*options, apart="-n2" in options)
     result.assert_outcomes(passed=1)
     assert "seconds per I/O" not in str(result.stdout)
     assert "rror" not in str(result.stderr)
@@ -95,7 +96,7 @@ from conftest import measured
 def test_it(fio, rate):
     fio(measured(rate, rate), rw="randread")
 """
-    result = run("-n2", "--benchmark-json=out.json", test=test)
+    result = run("-n2", "--benchmark-json=out.json", test=test, apart=True)
     result.assert_outcomes(passed=4)
     found = saved(pytester)["benchmarks"]
     assert sorted(round(each["stats"]["ops"]) for each in found) == [1000, 2000, 3000, 4000]
@@ -168,8 +169,8 @@ def launched(request):
         "instance": "c5.18xlarge",
         "image": "al2023",
     }
-    same = run("--benchmark-compare=0001", test=test)
+    same = run("--benchmark-compare=0001", test=test, apart=True)
     assert "made elsewhere" not in str(same.stdout) + str(same.stderr)
     monkeypatch.setenv("TYPE", "m5.2xlarge")
-    other = run("--benchmark-compare=0001", test=test)
+    other = run("--benchmark-compare=0001", test=test, apart=True)
     assert "instance c5.18xlarge then, m5.2xlarge now" in str(other.stdout) + str(other.stderr)

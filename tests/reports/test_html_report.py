@@ -180,7 +180,7 @@ def test_a_page_is_confined_to_this_machine_once(tmp_path):
 @pytest.mark.parametrize("single_file", [True, False])
 def test_the_installed_allure_generates_a_report_without_requests(pytester, tmp_path, single_file):
     pytester.makepyfile("def test_it(fio):\n    assert 0\n")
-    pytester.runpytest_subprocess(
+    pytester.runpytest_inprocess(
         "--alluredir=out", "--cloudbench-evidence=off", "-p", "no:cacheprovider"
     ).assert_outcomes(failed=1)
     page, _ = make_report(pytester.path / "out", tmp_path / "shown", single_file=single_file)

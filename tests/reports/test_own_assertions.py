@@ -10,7 +10,7 @@ def run(pytester):
 
     def run(body, *options):
         pytester.makepyfile(test_own="from conftest import measured\n\n" + body)
-        return pytester.runpytest_subprocess(*NO_EVIDENCE, *options)
+        return pytester.runpytest_inprocess(*NO_EVIDENCE, *options)
 
     return run
 

@@ -125,7 +125,7 @@ def test_prices_that_cannot_be_used_are_refused_before_anything_runs(pytester, c
     with pytest.raises(BadPrices, match=said):
         Prices.read(pytester.path / "prices.json")
     pytester.makepyfile("def test_it(): raise SystemExit")
-    result = pytester.runpytest_subprocess("--cloudbench-prices=prices.json", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess("--cloudbench-prices=prices.json", "-p", "no:cacheprovider")
     result.stderr.fnmatch_lines([f"ERROR: the prices *{said.replace('[', '[[]')}*"])
 
 
@@ -159,7 +159,7 @@ def test_it(launched, request):
 def test_tables_have_a_cost_column_and_the_sum_names_what_has_no_price(pytester, cloud, verb):
     (pytester.path / "prices.json").write_text(json.dumps(PRICES))
     pytester.makepyfile(COSTS)
-    result = pytester.runpytest_subprocess(
+    result = pytester.runpytest_inprocess(
         "--cloudbench-prices=prices.json",
         f"--cloudbench-cloud={cloud}",
         "--cloudbench-summary=summary.md",

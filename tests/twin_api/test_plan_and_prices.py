@@ -1,13 +1,10 @@
 """Prices from the region's price list through boto3, and sessions that plan or limit what they cost.
 
-The sessions run in processes of their own, against a front whose plane only records its calls: instances have no hosts.
+The sessions run against a front whose plane only records its calls: instances have no hosts.
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,6 +14,7 @@ import pytest
 from pytest_cloudbench import gp3, io1, io2
 from pytest_cloudbench.aws.access import CloudAccess
 from pytest_cloudbench.aws.price_list import PriceList
+from pytest_cloudbench.fixtures import fixtures
 from pytest_cloudbench.reports.prices import Prices
 from pytest_cloudbench.twin.api.front import Front
 from pytest_cloudbench.twin.api.refusal import Refusal
@@ -106,11 +104,14 @@ fixtures.open_access = on_the_front
 
 
 @pytest.fixture
-def session(calls, tmp_path):
+def session(calls, pytester, monkeypatch):
     """Run a session of TESTS on the front, as on an embedded region; return its exit code and its output."""
-    (tmp_path / "test_it.py").write_text(TESTS)
-    (tmp_path / "conftest.py").write_text(ON_THE_FRONT)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    pytester.makepyfile(test_it=TESTS)
+    pytester.makeconftest(ON_THE_FRONT)
+    pytester.makeini("[pytest]\n")
+    monkeypatch.setattr(
+        fixtures, "open_access", fixtures.open_access
+    )  # restored after conftest.py replaced it
     key = calls.front.access_key
     access = {
         "endpoint_url": calls.front.url,
@@ -120,32 +121,25 @@ def session(calls, tmp_path):
         "ssh_from_cidr": "10.0.0.0/16",
         "address": "private",
     }
-    environ = {
-        **os.environ,
-        "FRONT": json.dumps(access),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "COLUMNS": "200",
-    }
+    monkeypatch.setenv("FRONT", json.dumps(access))
+    monkeypatch.setenv("XDG_STATE_HOME", str(pytester.path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
 
     def run(*options):
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
+        start = pytester.runpytest_subprocess if "-n1" in options else pytester.runpytest_inprocess
+        done = start("-p", "no:cacheprovider", *options)
+        return done.ret, done.stdout.str() + done.stderr.str()
 
     def end_credentials_at(end):
         for name in ("access_key", "secret_key"):
             access.pop(name)
-        environ.update(
-            FRONT=json.dumps(access),
-            AWS_ACCESS_KEY_ID=key.key_id,
-            AWS_SECRET_ACCESS_KEY=key.secret,
-            AWS_CREDENTIAL_EXPIRATION=end.isoformat(),
-        )
+        monkeypatch.setenv("FRONT", json.dumps(access))
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key.key_id)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key.secret)
+        monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", end.isoformat())
 
-    run.folder = tmp_path
+    run.folder = pytester.path
     run.end_credentials_at = end_credentials_at
     return run
 
