@@ -80,7 +80,8 @@ class Session:
 
     def start(self, *options: str, sleep_s: float = 0, prefix: tuple[str, ...] = (), **streams: int) -> None:
         (self.folder / "sleep").write_text(str(sleep_s))
-        quiet = ("-p", "no:cacheprovider", "-p", "no:randomly", "--cloudbench-evidence=off")
+        without = ("cacheprovider", "randomly", "benchmark", "allure_pytest", "hypothesispytest")
+        quiet = (*(f"-pno:{plugin}" for plugin in without), "--cloudbench-evidence=off")
         self.process = subprocess.Popen(
             [*prefix, sys.executable, "-m", "pytest", "--cloudbench-cloud=there", *quiet, *options],
             cwd=self.folder,

@@ -64,7 +64,8 @@ def killed(pytester, monkeypatch):
         pytester.makeconftest(recorded_runs.STANDS_IN + KILLS)
         pytester.makepyfile(test_it=PASSES)
         monkeypatch.setenv("KILLED_AT", place)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--cloudbench-evidence=kept"]
+        quiet = ("-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:allure_pytest")
+        command = [sys.executable, "-m", "pytest", *quiet, "--cloudbench-evidence=kept"]
         ended = subprocess.run(
             [*command, *options, "test_it.py"], cwd=pytester.path, stdout=subprocess.DEVNULL, check=False
         )
