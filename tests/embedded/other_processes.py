@@ -30,8 +30,8 @@ def candidates() -> Iterator[Process]:
 
     Left out are kernel threads, this process's ancestors and descendants, control groups of other units (services,
     other logins), sessions older than this process, what another process of its own session keeps, and what another
-    part of the tests started, by `PART` in its environment. An orphan of a run is none of these: its parent is gone,
-    and a session of its own is younger.
+    part of the tests started: `PART` in its environment, or in that of a process above it (.ci/keep_orphans), says so.
+    An orphan of a run is none of these: its parent is gone, and a session of its own is younger.
     """
     every = {process.pid: process for process in _all()}
     me = every[os.getpid()]
@@ -40,7 +40,7 @@ def candidates() -> Iterator[Process]:
         family = me.pid in _line(process.pid, every) or process.pid in _line(me.pid, every)
         if family or not process.command or _of_another_unit(_groups(process.pid), groups):
             continue
-        if _part(process.pid) not in (None, os.environ.get(PART)):
+        if any(_part(pid) not in (None, os.environ.get(PART)) for pid in _line(process.pid, every)):
             continue
         leader = every.get(process.session)
         if process.session == me.session:

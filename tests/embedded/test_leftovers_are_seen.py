@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from inner_runs import wait_until
 from leftovers import leftovers
+from other_processes import PART
 
 pytestmark = [pytest.mark.embedded, pytest.mark.alone]
 
+KEEP_ORPHANS = Path(__file__).parents[2] / ".ci" / "keep_orphans"
 SUDO = [] if os.geteuid() == 0 else ["sudo", "-n"]
 
 
@@ -40,6 +43,16 @@ def test_a_process_without_a_parent(orphan, apart):
     }
     subprocess.run([*SUDO, "kill", "-9", pid], check=True)
     wait_until(lambda: not leftovers() - before, "seeing nothing of it")
+
+
+def test_what_another_part_of_the_tests_leaves_is_none(orphan):
+    before = leftovers()
+    left = "setsid env -i sleep 7.5 & wait"  # nothing of its own says where it comes from
+    orphan("setsid", "env", f"{PART}=other", str(KEEP_ORPHANS), "sh", "-c", left)
+    wait_until(
+        lambda: subprocess.run(["pgrep", "-f", "^sleep 7.5$"], check=False).returncode == 0, "the orphan"
+    )
+    assert not leftovers() - before
 
 
 @pytest.mark.parametrize(("flag", "kind"), [("--net", "net"), ("--mount", "mnt")])
