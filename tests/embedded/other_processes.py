@@ -36,11 +36,12 @@ def candidates() -> Iterator[Process]:
     every = {process.pid: process for process in _all()}
     me = every[os.getpid()]
     groups = _groups(me.pid)
+    of_other_parts = {pid for pid in every if _part(pid) not in (None, os.environ.get(PART))}
     for process in every.values():
         family = me.pid in _line(process.pid, every) or process.pid in _line(me.pid, every)
         if family or not process.command or _of_another_unit(_groups(process.pid), groups):
             continue
-        if any(_part(pid) not in (None, os.environ.get(PART)) for pid in _line(process.pid, every)):
+        if not of_other_parts.isdisjoint(_line(process.pid, every)):
             continue
         leader = every.get(process.session)
         if process.session == me.session:
@@ -86,10 +87,8 @@ def _part(pid: int) -> str | None:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return None
-    return next(
-        (each.decode().partition("=")[2] for each in variables if each.startswith(b"%s=" % PART.encode())),
-        None,
-    )
+    named = f"{PART}=".encode()
+    return next((each.removeprefix(named).decode() for each in variables if each.startswith(named)), None)
 
 
 def _of_another_unit(groups: dict[str, str], mine: dict[str, str]) -> bool:
