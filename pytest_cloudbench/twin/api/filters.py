@@ -122,34 +122,41 @@ class Filters:
 
     def __init__(self, operation: OperationModel, item: StructureShape) -> None:
         self._action = operation.name
+        self._item = item
         self._items_are_tags = item.name == "TagDescription"
-        self._not_offered: set[str] = set()
-        self._places: dict[str, _Place] = {}
-        known = _PATHS.get(operation.name, {})
+        self._given = _PATHS.get(operation.name, {})
         documented = _documented_names(operation)
         self._takes_tags = bool({"tag", "tag-key"} & documented)
-        leaves = list(_leaves(item))
-        for name in sorted((documented | set(known)) - {"tag", *_TAGS}):
-            given = known.get(name)
-            path = tuple(given.split(".")) if given else _find(name, item.name, leaves)
-            if path is None or (name in known and given is None):
-                self._not_offered.add(name)
-                continue
-            flag = any(leaf.path == path and leaf.is_flag for leaf in leaves)
-            self._places[name] = _Place(path, "false" if flag else None)
+        self._names = (documented | set(self._given)) - {"tag", *_TAGS}
+        # A request names few of them, and to find the places of all takes longer than to answer it.
+        self._places: dict[str, _Place | None] = {}
+
+    @functools.cached_property
+    def _leaves(self) -> list[_Leaf]:
+        return list(_leaves(self._item))
+
+    def _place(self, name: str) -> _Place | None:
+        """Return where the value of a filter is; None if the region does not describe it."""
+        if name not in self._places:
+            given = self._given.get(name)
+            path = tuple(given.split(".")) if given else None
+            if name not in self._given:
+                path = _find(name, self._item.name, self._leaves)
+            flag = any(leaf.path == path and leaf.is_flag for leaf in self._leaves)
+            self._places[name] = None if path is None else _Place(path, "false" if flag else None)
+        return self._places[name]
 
     @property
     def offered(self) -> list[str]:
         """The names of the filters, with ``tag:<key>``."""
         tags = ["tag:<key>"] if self._takes_tags else []
-        return sorted(
-            [*self._places, *tags, *(_TAGS if self._takes_tags and not self._items_are_tags else ())]
-        )
+        tags += _TAGS if self._takes_tags and not self._items_are_tags else ()
+        return sorted([*(name for name in self._names if self._place(name)), *tags])
 
     @property
     def not_offered(self) -> list[str]:
         """The filters of EC2 that this region refuses, since it does not describe what they compare."""
-        return sorted(self._not_offered)
+        return sorted(name for name in self._names if self._place(name) is None)
 
     def check(self, asked: Sequence[Mapping[str, Any]]) -> list[Filter]:
         """Return the filters of a request. Raises Refusal if one is unknown or has no value."""
@@ -159,12 +166,13 @@ class Filters:
             if not name:
                 raise invalid_value("The filter 'null' is invalid")
             is_tag = self._takes_tags and (name.startswith("tag:") or name in _TAGS)
-            if name in self._not_offered:
+            known = name in self._names
+            if known and self._place(name) is None:
                 raise unsupported(
                     f"{self._action} does not offer the filter '{name}' in this region. Offered: "
                     f"{', '.join(self.offered)}."
                 )
-            if name not in self._places and not is_tag:
+            if not known and not is_tag:
                 raise invalid_value(f"The filter '{name}' is invalid")
             if not values:
                 raise invalid_value(f"The filter '{name}' must have at least one value.")
@@ -189,7 +197,8 @@ class Filters:
             if name in _TAGS:
                 return [tag.get(name.removeprefix("tag-"), "") for tag in tags]
             return [tag.get("value", "") for tag in tags if tag.get("key") == name.removeprefix("tag:")]
-        place = self._places[name]
+        place = self._place(name)
+        assert place is not None, "check() refuses what has no place"
         values = list(_texts(item, place.path))
         return values if values or place.default is None else [place.default]
 
