@@ -35,6 +35,11 @@ _SECRET_ACCESS_KEY = 40
 _OF_RUNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-.%:=")
 _RUNS = {code: " " for code in range(128) if chr(code) not in _OF_RUNS}
 """Leaves the runs of characters that tokens consist of."""
+_TOKENS, _OTHERS = (
+    tuple((literal, pattern) for pattern in patterns for literal in pattern.starts or pattern.hints)
+    for patterns in (TOKEN_PATTERNS, PATTERNS)
+)
+"""The patterns with each literal of which a text must have one."""
 _LONGEST_REMEMBERED = 200
 _MOST_REMEMBERED = 20_000
 _LINE_END = re.compile(r"(?:\r?\n|(?:\\r)?\\n)[ \t>|]*")
@@ -128,21 +133,21 @@ class Cleaner:
                 continue
             made.add(view.text)
             runs = set(view.text.translate(_RUNS).split())
-            text, view = _without(self._named_or_formed(runs), text, view, make)
+            text, view = _without(self._named_or_formed(view.lower, runs), text, view, make)
             if make is View and self._pseudonyms is not None:
                 text = self._pseudonyms.text(text)
                 view = make(text)
             text, view = _without(self._by_their_length(runs), text, view, make)
         return text
 
-    def _named_or_formed(self, runs: set[str]) -> Iterator[Finder]:
-        """Yield what finds known secrets, and those with a name or a form, in a text with these runs of characters."""
+    def _named_or_formed(self, lower: str, runs: set[str]) -> Iterator[Finder]:
+        """Yield what finds known secrets, and those with a name or a form, in a text with these runs of characters.
+
+        What replaces a secret brings no other one into the text, so ``lower`` is read once for all patterns.
+        """
         yield self._known_in
         words = "\n".join(sorted(word for word in runs if len(word) >= _SHORTEST_TOKEN)).lower()
-        for pattern in TOKEN_PATTERNS:
-            if any(start in words for start in pattern.starts):
-                yield partial(self._recognised, pattern)
-        for pattern in PATTERNS:
+        for pattern in (*_possible(_TOKENS, words), *_possible(_OTHERS, lower)):
             yield partial(self._recognised, pattern)
 
     def _by_their_length(self, runs: set[str]) -> Iterator[Finder]:
@@ -291,6 +296,11 @@ class _Parts:
                 here, there, length = here + step, there + step, length + 1
             longest = max(longest, length)
         return longest
+
+
+def _possible(known: Iterable[tuple[str, SecretPattern]], lower: str) -> Iterable[SecretPattern]:
+    """Return, in their order, the patterns of which a text in lower case has a literal."""
+    return dict.fromkeys(pattern for literal, pattern in known if literal in lower)
 
 
 def _without(
