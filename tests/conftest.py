@@ -1,7 +1,10 @@
 """Settings of this project's own tests."""
 
 import contextlib
+import functools
+import gc
 import importlib
+import importlib.metadata
 import os
 import pkgutil
 import re
@@ -58,6 +61,9 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs SSH"))
     if any("pytester" in item.fixturenames for item in items):
         load_for_sessions_within()
+        importlib.metadata.distributions = remembered(importlib.metadata.distributions)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: no later search for garbage goes through it
 
 
 def load_for_sessions_within():
@@ -69,6 +75,30 @@ def load_for_sessions_within():
     for module in pkgutil.walk_packages(pytest_cloudbench.__path__, "pytest_cloudbench."):
         if not module.name.startswith(("pytest_cloudbench.twin", "pytest_cloudbench.cli")):
             importlib.import_module(module.name)
+
+
+class Distribution:
+    """An installed package whose metadata is read once."""
+
+    def __init__(self, distribution):
+        self._read = distribution
+
+    def __getattr__(self, name):
+        return getattr(self._read, name)
+
+    @functools.cached_property
+    def entry_points(self):
+        return self._read.entry_points
+
+    @functools.cached_property
+    def files(self):
+        return self._read.files
+
+
+def remembered(distributions):
+    """Return a search for installed packages that remembers them: each session in this process looks for plugins."""
+    found = [Distribution(each) for each in distributions()]
+    return lambda **context: distributions(**context) if context else iter(found)
 
 
 @pytest.hookimpl(optionalhook=True)
