@@ -6,10 +6,9 @@ Only an embedded region has such a limit: it keeps its volumes' data in memory o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
 from pytest_cloudbench.limits.quantities import Size
-from pytest_cloudbench.workloads.errors import TargetError, WorkloadFailed
+from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.target import Target
 
 KEPT_FREE = 0.05
@@ -36,17 +35,6 @@ def shortage(target: Target, words: str) -> str:
                 "--cloudbench-twin-backing=DIR"
             )
     return ""
-
-
-@contextlib.contextmanager
-def explained_shortage(target: Target) -> Iterator[None]:
-    """Add the machine's shortage of space to a tool's message about refused data, if that is the cause."""
-    try:
-        yield
-    except WorkloadFailed as error:
-        if why := shortage(target, str(error)):
-            error.args = (f"{error}; {why}",)
-        raise
 
 
 def fits(room: Size | None, data: Size) -> bool:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_cloudbench.workloads.errors import StorageLost
 from pytest_cloudbench.workloads.fio.errors import FioError, FioOutputError, FioRefused
-from pytest_cloudbench.workloads.fio.output import lost_if_missing, parse_output, percentile_of_bins
+from pytest_cloudbench.workloads.fio.output import explained, parse_output, percentile_of_bins
 
 
 def _stats(mean_ns: float, count: int, bins: dict[str, int], **more: Any) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_a_device_that_fio_does_not_find_at_its_start_is_a_lost_volume(said: str
     output = _output({"jobs": [{"jobname": "x", "error": number, "read": _NOTHING}]}, f"{said}\n")
     for kind, error in (("block", StorageLost), ("file", FioRefused), ("directory", FioRefused)):
         target: Any = SimpleNamespace(kind=kind)
-        with pytest.raises(error) as caught, lost_if_missing(target):
+        with pytest.raises(error) as caught, explained(target):
             parse_output(output, exit_code=1)
         assert said.splitlines()[-1].removeprefix("fio: ") in str(caught.value)
         assert ("lost before its load began" in str(caught.value)) == (kind == "block")
@@ -176,7 +176,7 @@ def test_a_device_that_fio_does_not_find_at_its_start_is_a_lost_volume(said: str
 
 def test_a_job_that_fio_refuses_on_a_device_is_not_a_lost_volume() -> None:
     target: Any = SimpleNamespace(kind="block")
-    with pytest.raises(FioRefused), lost_if_missing(target):
+    with pytest.raises(FioRefused), explained(target):
         parse_output(b"", exit_code=1, stderr="fio: engine nosuch not loadable\nfio: failed to load engine\n")
 
 

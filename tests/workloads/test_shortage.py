@@ -17,8 +17,9 @@ from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.run import run_create_files
 from pytest_cloudbench.workloads.fio.errors import FioRefused
 from pytest_cloudbench.workloads.fio.job import FioJob
+from pytest_cloudbench.workloads.fio.output import explained
 from pytest_cloudbench.workloads.fio.run import run_fio
-from pytest_cloudbench.workloads.space import explained_shortage, shortage
+from pytest_cloudbench.workloads.space import shortage
 
 MIB = 1 << 20
 OUT_OF_ROOM = (
@@ -88,7 +89,7 @@ def test_only_a_machine_without_space_is_named_as_the_cause(host: SshHost, words
     for room in (None, Size(128 * MIB)):
         target.has_room_for = room
         assert shortage(target, words) == ""
-        with pytest.raises(FioRefused, match=f"^{words}$"), explained_shortage(target):
+        with pytest.raises(FioRefused, match=f"^{words}$"), explained(target):
             raise FioRefused(words)
     target.has_room_for = Size(MIB)
     assert shortage(target, words).startswith("the machine behind test target is out of room")

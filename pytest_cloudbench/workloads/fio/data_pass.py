@@ -19,11 +19,11 @@ from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, escaped_path
 from pytest_cloudbench.workloads.fio.options import fio_of
-from pytest_cloudbench.workloads.fio.output import lost_if_missing, parse_output
+from pytest_cloudbench.workloads.fio.output import explained, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
 from pytest_cloudbench.workloads.one_load import one_load
 from pytest_cloudbench.workloads.pace import QUICK_DATA, Pace
-from pytest_cloudbench.workloads.space import KEPT_FREE, check_room, explained_shortage
+from pytest_cloudbench.workloads.space import KEPT_FREE, check_room
 from pytest_cloudbench.workloads.target import Target
 from pytest_cloudbench.workloads.tool_run import run_tool
 
@@ -88,7 +88,7 @@ def initialise(
             f"writing every block of {target.label}",
             "take smaller volumes, or leave out initialised(), which a new volume does not need",
         )
-    with one_load(target), explained_shortage(target), lost_if_missing(target):
+    with one_load(target), explained(target):
         seconds = pass_over(target.host, devices, sudo=True, on_progress=on_progress)
     way: Way = "write" if written.bytes else "read"
     return Initialisation(way, Size(sum(each.size.bytes for each in devices)), seconds)
@@ -137,7 +137,7 @@ def prefill(
         size = QUICK_DATA
     check_room(target, size, f"a file of {size} on {target.label}", "lower the size")
     path = f"{target.path}/prefilled-{size.bytes}"
-    with one_load(target), explained_shortage(target):
+    with one_load(target), explained(target):
         seconds = pass_over(
             target.host, [Whole(path, size, "write")], sudo=False, makes_files=True, on_progress=on_progress
         )

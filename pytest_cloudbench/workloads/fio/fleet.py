@@ -35,7 +35,7 @@ from pytest_cloudbench.workloads.fio.fleet_logs import HOST_LOGS, first_start_s,
 from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_percentiles
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import fio_words
-from pytest_cloudbench.workloads.fio.output import FioResult, lost_if_missing, parse_client_output
+from pytest_cloudbench.workloads.fio.output import FioResult, explained, parse_client_output
 from pytest_cloudbench.workloads.fio.run import (
     LARGEST_KEPT,
     SLOWEST_LAYOUT,
@@ -49,11 +49,11 @@ from pytest_cloudbench.workloads.fio.space import envelope_of
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.ports import FIRST_PORT, LAST_PORT, choose_ports, read_sockets
-from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import FleetTarget, Gained, counters_gained
 from pytest_cloudbench.workloads.tool_run import cleaned_up, started_apart
 
 _LISTENS_WITHIN_S = 15
+_SERVER_ENDS_S = 0.2
 _OF_A_LOCAL_RUN = ("output", "output-format", "eta", "eta-newline", "per_job_logs")
 
 _LISTENS = """\
@@ -96,8 +96,7 @@ def run_on_fleet(
     labels = [each.target.host.label for each in ready]
     with contextlib.ExitStack() as stack:
         for each in ready:
-            stack.enter_context(explained_shortage(each.target))
-            stack.enter_context(lost_if_missing(each.target, ran.files.get(RESULT_FILE)))
+            stack.enter_context(explained(each.target, ran.files.get(RESULT_FILE)))
         whole, results = parse_client_output(
             ran.files.get(RESULT_FILE),
             exit_code=ran.exit_code,
@@ -257,7 +256,8 @@ def _server(ready: Ready, address: str, limit_s: float) -> Iterator[int]:
     # A random start keeps two simultaneous runs from choosing the same port.
     start = random.randint(FIRST_PORT, LAST_PORT)  # noqa: S311 - no secret
     (port,) = choose_ports(used, 1, start=start)
-    limit = ["timeout", "--signal=INT", "--kill-after=10", f"{limit_s:.0f}"]
+    # A server of fio ignores interrupts. In the foreground, timeout gets ours too, and kills the server after it.
+    limit = ["timeout", "--foreground", f"--kill-after={_SERVER_ENDS_S}", f"{limit_s:.0f}"]
     server = host.start_job(
         [*limit, ready.fio.path, f"--server=ip:{address},{port}"], sudo=ready.as_root, name="fio-server"
     )

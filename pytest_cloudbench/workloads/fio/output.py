@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from pytest_cloudbench.workloads.errors import StorageLost
+from pytest_cloudbench.workloads.errors import StorageLost, WorkloadFailed
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused
 from pytest_cloudbench.workloads.fio.options import fio_words
 from pytest_cloudbench.workloads.measurement import Direction, Latency
+from pytest_cloudbench.workloads.space import shortage
 from pytest_cloudbench.workloads.target import Target
 
 LOST_STORAGE = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM)
@@ -125,17 +126,20 @@ def lost_at(second: float, why: str, where: str = "") -> str:
 
 
 @contextlib.contextmanager
-def lost_if_missing(target: Target, output: bytes | None = None) -> Iterator[None]:
-    """Raise StorageLost in place of FioRefused if fio found no device: one that was checked has vanished since.
+def explained(target: Target, output: bytes | None = None) -> Iterator[None]:
+    """Raise StorageLost in place of FioRefused if a device has vanished since it was checked.
 
-    ``output``: all that fio said, if its error has only the last lines.
+    Add the machine's shortage of space to fio's message about refused data, if that is the cause. ``output``: all that
+    fio said, if its error has only the last lines.
     """
     try:
         yield
-    except FioRefused as error:
+    except WorkloadFailed as error:
         said = f"{error}\n{(output or b'').decode('utf-8', 'replace')}"
-        if target.kind == "block" and _NO_DEVICE.search(said):
+        if isinstance(error, FioRefused) and target.kind == "block" and _NO_DEVICE.search(said):
             raise StorageLost.before_load(str(error)) from error
+        if why := shortage(target, str(error)):
+            error.args = (f"{error}; {why}",)
         raise
 
 

@@ -20,7 +20,7 @@ from pytest_cloudbench.workloads.fio.errors import FioKilled, FioTimedOut
 from pytest_cloudbench.workloads.fio.histogram_logs import HISTOGRAM_LOG, with_percentiles
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE, FioJob
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_of
-from pytest_cloudbench.workloads.fio.output import FioResult, lost_if_missing, parse_output
+from pytest_cloudbench.workloads.fio.output import FioResult, explained, parse_output
 from pytest_cloudbench.workloads.fio.progress import Progress, ProgressReader
 from pytest_cloudbench.workloads.fio.series_logs import LOGS, series_from_logs, with_series_means
 from pytest_cloudbench.workloads.fio.space import (
@@ -40,7 +40,6 @@ from pytest_cloudbench.workloads.pace import (
     compressed_seconds,
     compression_condition,
 )
-from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.target import (
     CountersSnapshot,
     FleetTarget,
@@ -106,7 +105,7 @@ def run_fio(
             lambda: running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG]),
             lambda: envelope_of(target, ready.job),
         )
-    with explained_shortage(target), lost_if_missing(target):
+    with explained(target):
         result = parse_output(
             files.get(RESULT_FILE),
             exit_code=exit_code,

@@ -23,11 +23,10 @@ from pytest_cloudbench.workloads.errors import StorageLost
 from pytest_cloudbench.workloads.fio.errors import FioOutputError, FioRefused, FioTimedOut
 from pytest_cloudbench.workloads.fio.job import RESULT_FILE
 from pytest_cloudbench.workloads.fio.options import HostFio, fio_words
-from pytest_cloudbench.workloads.fio.output import LOST_STORAGE, lost_at, lost_if_missing
+from pytest_cloudbench.workloads.fio.output import LOST_STORAGE, explained, lost_at
 from pytest_cloudbench.workloads.fio.run import check_not_killed
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.one_load import alone_on, check_started
-from pytest_cloudbench.workloads.space import explained_shortage
 from pytest_cloudbench.workloads.sweep.command import (
     Layout,
     SizedPath,
@@ -224,7 +223,7 @@ class Runs:
             alone_on(self.target, punctual(argv)), sudo=self.target.kind == "block", name="sweep"
         )
         one_size = self.mix.block_size.bytes if len(self.mix.blocks) == 1 else None
-        with explained_shortage(self.target), lost_if_missing(self.target):
+        with explained(self.target):
             watched = Watch(load.times, on_second, one_size).until_end(running, self.target)
         # The devices are idle between runs, so the counters after one run are those before the next.
         self.known.counters = self.target.counters() if before is not None else None
