@@ -124,9 +124,9 @@ class SecretPattern:
     """One kind of secret, found by literals in lower case, because a search for them is fast.
 
     ``starts`` are all texts with which a match can begin, or that stand ``back`` characters behind its beginning.
-    Without them the whole text is searched. ``hints`` are texts of which a match must contain one; a pattern has one or
-    the other, or both. ``before`` matches
-    what must stand before the match. ``replacement`` is that of `re.sub`; without it the whole match is removed.
+    Without them the whole text is searched. ``hints`` are texts of which a match must contain one. A pattern has at
+    least one of both. ``before`` matches what must stand before the match. ``replacement`` is that of `re.sub`; without
+    it the whole match is removed.
     """
 
     what: str

@@ -57,7 +57,7 @@ def loses_its_terminal(folder: Path, *options: str, shows: bool) -> Ended:
             folder,
             TESTS,
             *("--cloudbench-pace=full", f"--cloudbench-evidence={EVIDENCE}", *options),
-            prefix=("setsid", "--ctty"),
+            prefix=("env", "--default-signal=HUP", "setsid", "--ctty"),  # nohup has ignored it
             stdin=terminal,
             stdout=output,
             stderr=output,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from shown_tests import shown_test
 
 from pytest_cloudbench import FleetStorage, Outcome, TargetError, WorkloadRefused, gp3, io1
+from pytest_cloudbench.hosts.jobs import DetachedJob
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.run import run_fio
 
@@ -33,7 +36,15 @@ def test_the_sum_is_at_its_limit_and_the_slowest_host_is_named(ec2, fio):
     assert "io1" in verdict.details["slowest_because"]
 
 
-def test_files_on_two_hosts(ec2, fio, create_files):
+def test_files_on_two_hosts(ec2, fio, create_files, monkeypatch):
+    taken_s, kill = [], DetachedJob.kill
+
+    def timed(job):
+        began = time.monotonic()
+        kill(job)
+        taken_s.append(time.monotonic() - began)
+
+    monkeypatch.setattr(DetachedJob, "kill", timed)
     fleet = ec2.fleet("m5.large", count=2)
     volumes = fleet.create_volumes(gp3(size_gib=1))
     data = volumes.mounted("xfs")
@@ -46,6 +57,8 @@ def test_files_on_two_hosts(ec2, fio, create_files):
     assert list(run.hosts) == [instance.host.label for instance in fleet]
     assert run.latency.max_s == pytest.approx(max(part.latency.max_s for part in run.parts), rel=0.02)
     assert fio(data, **job, runtime=2).iops > 0  # the files of the first run are there
+    assert len(taken_s) == 4
+    assert max(taken_s) < 5, "a server is killed at once: it would not end within the 5 s after an interrupt"
 
     with pytest.raises(TargetError, match="only fio"):
         create_files(data, count=10)
