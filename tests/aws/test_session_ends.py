@@ -82,8 +82,9 @@ class Session:
         (self.folder / "sleep").write_text(str(sleep_s))
         without = ("cacheprovider", "randomly", "benchmark", "allure_pytest", "hypothesispytest")
         quiet = (*(f"-pno:{plugin}" for plugin in without), "--cloudbench-evidence=off")
+        heeds = ("env", "--default-signal=HUP")  # nohup has ignored it
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "pytest", "--cloudbench-cloud=there", *quiet, *options],
+            [*heeds, *prefix, sys.executable, "-m", "pytest", "--cloudbench-cloud=there", *quiet, *options],
             cwd=self.folder,
             env=self.environment,
             text=True,
