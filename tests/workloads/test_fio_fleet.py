@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import configparser
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair, ThrottleDelta
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay
 from pytest_cloudbench.workloads.fio.errors import BadFioJob, FioOutputError, FioRefused
-from pytest_cloudbench.workloads.fio.fleet import check_all_ran, job_file, shares
+from pytest_cloudbench.workloads.fio.fleet import bounded, check_all_ran, job_file, shares
 from pytest_cloudbench.workloads.fio.fleet_logs import first_start_s, joined_logs, since
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.output import parse_client_output
@@ -23,6 +26,19 @@ from pytest_cloudbench.workloads.network_measurement import NetworkSeries
 
 OUTPUTS = Path(__file__).parent / "fio_outputs"
 A, B = "127.0.0.1", "127.0.0.2"
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_a_server_ends_with_all_that_it_started(interrupted: bool) -> None:
+    ignoring = ["sh", "-c", "trap '' INT; sleep 60 & echo started; wait"]
+    began = time.monotonic()
+    with subprocess.Popen(bounded(ignoring, 60 if interrupted else 1), stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"started\n"
+        if interrupted:
+            server.send_signal(signal.SIGINT)
+        assert server.stdout.read() == b""  # the end of all that could write
+    assert time.monotonic() - began < 30
 
 
 @given(

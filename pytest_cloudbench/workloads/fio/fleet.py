@@ -248,6 +248,16 @@ def _lay_out(ready: Sequence[Ready]) -> None:
                 raise FioRefused(f"fio could not lay out its files on {job.host_label}: {fio_words(said)}")
 
 
+def bounded(argv: Sequence[str], limit_s: float) -> list[str]:
+    """Return the command that ends a fio server, with all that it started, at SIGINT or after ``limit_s``.
+
+    The server itself ignores SIGINT. The inner timeout leads a process group of its own and kills all of it. The outer
+    one, in the job's group, only passes the job's SIGINT on.
+    """
+    inner = ["timeout", f"--kill-after={_SERVER_ENDS_S}", f"{limit_s:.0f}"]
+    return ["timeout", "--foreground", "0", *inner, *argv]
+
+
 @contextlib.contextmanager
 def _server(ready: Ready, address: str, limit_s: float) -> Iterator[int]:
     """Run a server on the host for the block, and yield its port. It ends itself after `limit_s` in any case."""
@@ -256,11 +266,8 @@ def _server(ready: Ready, address: str, limit_s: float) -> Iterator[int]:
     # A random start keeps two simultaneous runs from choosing the same port.
     start = random.randint(FIRST_PORT, LAST_PORT)  # noqa: S311 - no secret
     (port,) = choose_ports(used, 1, start=start)
-    # A server of fio ignores interrupts. In the foreground, timeout gets ours too, and kills the server after it.
-    limit = ["timeout", "--foreground", f"--kill-after={_SERVER_ENDS_S}", f"{limit_s:.0f}"]
-    server = host.start_job(
-        [*limit, ready.fio.path, f"--server=ip:{address},{port}"], sudo=ready.as_root, name="fio-server"
-    )
+    argv = [ready.fio.path, f"--server=ip:{address},{port}"]
+    server = host.start_job(bounded(argv, limit_s), sudo=ready.as_root, name="fio-server")
     with cleaned_up(server):
         _wait_until_listening(host, server, port)
         yield port
