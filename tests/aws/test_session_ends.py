@@ -82,7 +82,7 @@ class Session:
         (self.folder / "sleep").write_text(str(sleep_s))
         without = ("cacheprovider", "randomly", "benchmark", "allure_pytest", "hypothesispytest")
         quiet = (*(f"-pno:{plugin}" for plugin in without), "--cloudbench-evidence=off")
-        heeds = ("env", "--default-signal=HUP")  # nohup has ignored it
+        heeds = ("env", "--default-signal=HUP")  # tests that run under nohup ignore it, and so would this
         self.process = subprocess.Popen(
             [*heeds, *prefix, sys.executable, "-m", "pytest", "--cloudbench-cloud=there", *quiet, *options],
             cwd=self.folder,

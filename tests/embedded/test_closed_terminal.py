@@ -57,7 +57,8 @@ def loses_its_terminal(folder: Path, *options: str, shows: bool) -> Ended:
             folder,
             TESTS,
             *("--cloudbench-pace=full", f"--cloudbench-evidence={EVIDENCE}", *options),
-            prefix=("env", "--default-signal=HUP", "setsid", "--ctty"),  # nohup has ignored it
+            # Tests that run under nohup ignore SIGHUP, and so would this session.
+            prefix=("env", "--default-signal=HUP", "setsid", "--ctty"),
             stdin=terminal,
             stdout=output,
             stderr=output,
