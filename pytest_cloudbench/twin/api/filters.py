@@ -138,9 +138,10 @@ class Filters:
     def _place(self, name: str) -> _Place | None:
         """Return where the value of a filter is; None if the region does not describe it."""
         if name not in self._places:
-            given = self._given.get(name)
-            path = tuple(given.split(".")) if given else None
-            if name not in self._given:
+            if name in self._given:
+                given = self._given[name]
+                path = tuple(given.split(".")) if given else None
+            else:
                 path = _find(name, self._item.name, self._leaves)
             flag = any(leaf.path == path and leaf.is_flag for leaf in self._leaves)
             self._places[name] = None if path is None else _Place(path, "false" if flag else None)
