@@ -5,6 +5,7 @@ CLOUDBENCH_RECORDED_SCENARIOS names the evidence of a run of scenarios/ (or fold
 report of all. With CLOUDBENCH_SCREENSHOTS=DIR every page is saved there as a picture.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "reports"))
 
-from headless_chromium import browser
+from headless_chromium import BrowserTrouble, browser
 from measured_runs import CONFTEST, NO_EVIDENCE
 
 from pytest_cloudbench.cli import main
@@ -79,6 +80,7 @@ pytestmark = [
 
 
 COUNT = "document.querySelectorAll('[data-testid=tree-leaf]').length"
+TITLE = "document.querySelector('[data-testid=test-result-info-title]').innerText"
 
 
 @dataclass
@@ -91,10 +93,8 @@ class Page:
     folder: Path
 
     def leaves(self):
-        """Return the names of all tests that the page lists, after its groups are expanded."""
-        self.page.open("about:blank")
-        self.page.open(self.address)
-        self.page.until("document.querySelector('[data-testid=tree-section]')")
+        """Open the report, and return the names of all tests that it lists, after its groups are expanded."""
+        self._open()
         if self.page.run(COUNT) < len(self.results):  # groups without failures are collapsed at first
             self.page.run("document.querySelector('[data-testid=tree-subtree-toggle]').click()")
         self.page.until(f"{COUNT} >= {len(self.results)}")
@@ -102,11 +102,24 @@ class Page:
             "[...document.querySelectorAll('[data-testid=tree-leaf-title]')].map(e => e.innerText)"
         )
 
+    def _open(self):
+        # Rarely, Allure's page remains empty: its script waits for data that are in the page. A reader reloads it.
+        for last in (False, False, True):
+            self.page.open("about:blank")
+            self.page.open(self.address)
+            with contextlib.nullcontext() if last else contextlib.suppress(BrowserTrouble):
+                self.page.until("document.querySelector('[data-testid=tree-section]')", timeout_s=15)
+                return
+
+    def back_to_list(self):
+        """Return from a test to the list of tests."""
+        self.page.run("history.back()")
+        self.page.until(f"{COUNT} >= {len(self.results)}")
+
     def open_test(self, number):
         """Open the test with this number in the list, with all its attachments visible."""
-        self.leaves()
         self.page.run(f"document.querySelectorAll('[data-testid=tree-leaf]')[{number}].click()")
-        self.page.until("document.querySelector('[data-testid=test-result-info-title]')")
+        self.page.until(TITLE)
 
 
 def run_pytest(*arguments, cwd):
@@ -232,6 +245,7 @@ def test_every_picture_is_visible(report):
         if not attached.get(name):
             continue
         report.open_test(number)
+        assert report.page.run(TITLE) == name
         report.page.until("document.querySelector('[data-testid=test-result-attachment]')")
         report.page.run(UNFOLD)
         report.page.until(f"document.images.length >= {attached[name]}")
@@ -244,6 +258,7 @@ def test_every_picture_is_visible(report):
             report.page.size(1400, min(12_000, report.page.run(HEIGHT) + 100))
             keep_picture(report.page, f"{number + 1} {name}")
             report.page.size(1400, 1200)
+        report.back_to_list()
 
 
 UNFOLD = """
