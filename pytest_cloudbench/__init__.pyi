@@ -1,4 +1,4 @@
-"""The public names: one line each, where the name stands once.
+"""The public names, one import line each.
 
 Type checkers read this file; at runtime the package reads it too, to load each name at its first use.
 """

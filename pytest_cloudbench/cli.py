@@ -1,4 +1,4 @@
-"""The ``cloudbench`` command: the embedded region, and what evidence folders and Allure results need."""
+"""The ``cloudbench`` command, for the embedded region, evidence, reports, and resources left on AWS."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _twin(options: argparse.Namespace) -> int:
         if options.action == "down" and not asked:
             asked = _slot_of_this_environment()
         asked += ["--json"] if getattr(options, "json", False) else []
-        # The other actions only look. They must work without root too: the doctor reports that it is missing.
+        # status and doctor are read-only. They must work without root too: the doctor reports that root is missing.
         command = launcher.twin_command(options.action, *asked, needs_root=options.action == "down")
         return subprocess.run(command, check=False, cwd="/").returncode
     except KeyboardInterrupt:
@@ -63,7 +63,7 @@ def _twin(options: argparse.Namespace) -> int:
 def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, does: str, **more: Any
 ) -> argparse.ArgumentParser:
-    """Add a command; ``does`` stands in the list of commands, and at the beginning of its own help."""
+    """Add a command. ``does`` is its line in the list of commands, and begins its own help."""
     more["description"] = f"{does[0].upper()}{does[1:]}. {more.get('description', '')}"
     return commands.add_parser(name, help=does, **more)
 
@@ -262,7 +262,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_expected(command: argparse.ArgumentParser) -> None:
-    """Add the options that state what is known of the evidence from elsewhere."""
+    """Add the options for facts about the evidence that are known from another source."""
     command.add_argument(
         "--signer",
         metavar="FILE",
@@ -309,7 +309,7 @@ def _reap(options: argparse.Namespace) -> int:
 
 
 def _checked(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a type for argparse, which shows the text of ArgumentTypeError alone."""
+    """Return a type for argparse that raises ArgumentTypeError, whose text argparse shows unchanged."""
 
     def checked(text: str) -> T:
         try:
@@ -411,12 +411,12 @@ def _show(title: str, sections: Sequence[Section], options: argparse.Namespace) 
 
 
 def _up(options: argparse.Namespace) -> int:
-    """Start the region, or use the one that this environment names if it has the requested time factor and latency.
+    """Start a region, or use the one that this environment names if it has the requested settings.
 
     Print shell lines, so that ``eval "$(cloudbench twin up)"`` works.
     """
     record = None
-    with contextlib.suppress(launcher.RegionEnded):  # it takes the place of the one that has ended
+    with contextlib.suppress(launcher.RegionEnded):  # a new region replaces the ended one
         record = launcher.kept_region_with(options.time, options.latency, options.weather, options.outbound)
     verb = "is" if record is None else "was already"
     if record is None:
@@ -454,7 +454,7 @@ def _print_environment(record: launcher.RegionRecord) -> None:
 
 
 def _slot_of_this_environment() -> list[str]:
-    """Return the slot of the kept region that this environment names; empty if it names none or that has ended."""
+    """Return the slot of the kept region that this environment names; empty if it names none, or one that has ended."""
     with contextlib.suppress(launcher.RegionEnded):
         record = launcher.kept_region()
         return [] if record is None else [str(record.slot)]

@@ -1,4 +1,4 @@
-"""Base classes that say what an error blames. Reports file failed tests by them."""
+"""Base classes that say what an error blames. Reports classify failed tests by them."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ class InfrastructureError(Exception):
 
 
 class RequestError(Exception):
-    """The test asked for what cannot be done, so the test is wrong. This counts before `InfrastructureError`."""
+    """The test requested something impossible, so the test is wrong. It takes precedence over `InfrastructureError`."""

@@ -1,9 +1,9 @@
-"""Hooks to implement in a ``conftest.py`` or a plugin: for reports, which learn what tests measure, and for providers.
+"""Hooks to implement in a ``conftest.py`` or a plugin: for reports on what tests measure, and for providers.
 
 The plugin's own reports (Allure, pytest-benchmark's table, the recorded evidence, the properties in JUnit XML) use
 the same hooks. An implementation takes only the arguments that it names. With pytest-xdist a hook is called in the
-worker that runs the test, which is ``item``. An error in an implementation becomes the warning `ReportIncomplete`,
-never a failed test.
+worker that runs the test ``item``. An error in an implementation becomes the warning `ReportIncomplete`, never a
+failed test.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pytest_cloudbench_step(
 ) -> None:
     """Called when a step of the test has ended, such as a launch or the run of a workload.
 
-    Steps nest: one that lies within another in time ends, and is reported, before it.
+    Steps nest: an inner step ends, and is reported, before the outer one.
 
     :param name: what was done, such as "run fio randread 4 KiB".
     :param started_s: when it began, in seconds since the epoch.
@@ -46,7 +46,7 @@ def pytest_cloudbench_step(
 
 @pytest.hookspec
 def pytest_cloudbench_partial_measurement(item: pytest.Item, measurement: Any) -> None:
-    """Called when a part of a workload that goes on is complete, such as one step of a sweep.
+    """Called when a part of a running workload is complete, such as one step of a sweep.
 
     :param measurement: what the part measured.
     """
@@ -58,7 +58,7 @@ def pytest_cloudbench_measurement(
 ) -> None:
     """Called when a workload has returned a measurement, before the test receives it.
 
-    A workload that broke off reports what it measured until then. A sweep reports its maximum here and its curve
+    A workload that failed early reports what it measured until then. A sweep reports its maximum here and its curve
     to `pytest_cloudbench_curve`.
 
     :param measurement: a ``Measurement``, ``NetworkMeasurement``, ``FileCreation`` or a plugin's own kind.
@@ -78,7 +78,7 @@ def pytest_cloudbench_curve(item: pytest.Item, curve: Any, pictures: Callable[[]
 
 @pytest.hookspec
 def pytest_cloudbench_verdict(item: pytest.Item, verdict: Verdict, measurement: Any) -> None:
-    """Called when a verdict was given, also one that the test does not assert.
+    """Called for every verdict, also one that the test does not assert.
 
     :param verdict: the verdict: its outcome, sentence, figures and the limits that bind.
     :param measurement: what was judged: the object that `pytest_cloudbench_measurement` or
@@ -100,10 +100,10 @@ def pytest_cloudbench_comparison(
 
 @pytest.hookspec(firstresult=True)
 def pytest_cloudbench_provider(config: pytest.Config, name: str) -> Callable[[], Provider] | None:
-    """Return what opens the provider of this name, or None for a name that the plugin does not know.
+    """Return a callable that opens the provider of this name, or None if the plugin does not know the name.
 
     Called before anything is collected, if ``--cloudbench-cloud`` is neither "embedded" nor "aws". The first test that
-    needs the cloud calls what this returns, without arguments: a class derived from ``Provider``, or a function. With
+    needs the cloud calls it without arguments: it is a class derived from ``Provider``, or a function. With
     pytest-xdist each worker opens its own. A ``conftest.py`` with this hook must lie in the root folder of the tests.
 
     :param name: the value of ``--cloudbench-cloud``.

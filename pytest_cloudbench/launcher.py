@@ -38,7 +38,7 @@ END_LIMIT_S = 60.0
 ABANDON_S = 5.0
 """The seconds that a region may take to notice that its lease has ended."""
 _LEASE, _KNOWN = "lease", "region.json"
-"""Files in the folder of those who share a region: the named pipe, and its record or why it could not start."""
+"""Files in the folder of the processes that share a region: the named pipe; the region's record, or its start error."""
 
 
 class RegionUnavailable(InfrastructureError, RuntimeError):
@@ -46,7 +46,7 @@ class RegionUnavailable(InfrastructureError, RuntimeError):
 
 
 class RegionEnded(RegionUnavailable):
-    """The embedded region ended while tests need it; the message says how, and what to do.
+    """The embedded region ended while tests needed it; the message says how, and what to do.
 
     Code that reports it to the user sets ``region.end_was_reported``.
     """
@@ -62,8 +62,8 @@ class RegionRecord:
 
     ``time_compression`` is how many times faster than the clock its burst credits drain and refill, ``latency`` how it
     models the latency of storage (`limits.region_settings`), ``weather`` the weather of its API (`limits.weather`).
-    ``outbound`` names hosts that its instances reach besides this machine's package mirrors; None lets nothing out.
-    ``package_digest`` is that of the modules which a kept region runs.
+    ``outbound`` names hosts that its instances reach besides this machine's package mirrors; None blocks all of them.
+    ``package_digest`` is the digest of the modules that a kept region runs.
     """
 
     endpoint_url: str
@@ -85,7 +85,7 @@ class RegionRecord:
         return cls(**{name: answer[name] for name in cls.__dataclass_fields__ if name in answer})
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which any AWS client talks to this region, and with which tests use it."""
+        """Return the environment variables that make any AWS client, and tests, use this region."""
         return {
             KEPT_VARIABLE: self.endpoint_url,
             "AWS_ENDPOINT_URL": self.endpoint_url,
@@ -100,7 +100,7 @@ class LeasedRegion:
     """An embedded region that lives as long as this process holds its lease.
 
     The lease is the write end of the region's standard input: however this process ends, kill -9
-    included, the kernel closes it and the region takes itself down.
+    included, the kernel closes it and the region shuts itself down.
     """
 
     def __init__(self, record: RegionRecord, process: subprocess.Popen[bytes]) -> None:
@@ -146,7 +146,7 @@ class SharedRegion:
     """An embedded region that lives as long as any process of one session holds its lease.
 
     The lease is a named pipe, the region's standard input: when the last of those processes has closed it, however it
-    ended, the region takes itself down. `end_shared_region` checks that.
+    ended, the region shuts itself down. `end_shared_region` checks that.
     """
 
     def __init__(self, record: RegionRecord, lease: int) -> None:
@@ -172,11 +172,11 @@ class SharedRegion:
 
 
 def open_lease(folder: Path) -> int:
-    """Return a descriptor of the lease of the region that processes with this folder share, whether it runs or not."""
+    """Open the lease of the region shared through this folder, whether it runs or not; return the descriptor."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkfifo(folder / _LEASE, 0o600)
-    return os.open(folder / _LEASE, os.O_RDWR)  # one that only writes would wait for a reader
+    return os.open(folder / _LEASE, os.O_RDWR)  # opening it only for writing would wait for a reader
 
 
 def share_region(folder: Path, arguments: Sequence[str] = ()) -> SharedRegion:
@@ -195,7 +195,7 @@ def share_region(folder: Path, arguments: Sequence[str] = ()) -> SharedRegion:
 
 
 def _known_region(folder: Path) -> RegionRecord | None:
-    """Return the region that another process has started. Raises RegionUnavailable if that failed: it would again."""
+    """Return the region that another process has started, if any. Raises RegionUnavailable if its start failed."""
     known = folder / _KNOWN
     if not known.exists():
         return None
@@ -224,7 +224,7 @@ def _start_shared(folder: Path, arguments: Sequence[str]) -> RegionRecord:
 
 
 def end_shared_region(folder: Path, lease: int) -> None:
-    """End the last part of the lease, and wait until the region has ended if one was started.
+    """Close the last descriptor of the lease, and wait until the region has ended, if one was started.
 
     Raises RegionUnavailable if it does not end within 60 s.
     """
@@ -243,7 +243,7 @@ def end_shared_region(folder: Path, lease: int) -> None:
 def twin_command(*arguments: str, needs_root: bool = True) -> list[str]:
     """Return the command line that runs the region's program as root.
 
-    Without a way to root, what does not need root runs as this user; otherwise raises RegionUnavailable.
+    Without access to root, an action that does not need it runs as this user; for others raises RegionUnavailable.
     """
     package_parent = Path(__file__).resolve().parent.parent
     command = ["env", f"PYTHONPATH={package_parent}", "PYTHONDONTWRITEBYTECODE=1"]
@@ -260,7 +260,7 @@ def backed_by(directory: str | None) -> list[str]:
 
 
 def time_compressed(factor: float) -> list[str]:
-    """Return the region's arguments for credits that go faster than the clock; none for a factor of 1."""
+    """Return the region's arguments for credits that drain and refill faster than the clock; none for a factor of 1."""
     return [] if factor == 1 else ["--time", factor_words(factor)]
 
 
@@ -275,7 +275,7 @@ def under_weather(weather: str) -> list[str]:
 
 
 def with_outbound(hosts: str | None) -> list[str]:
-    """Return the region's arguments for what its hosts reach besides this machine's package mirrors; none for None."""
+    """Return the region's arguments for hosts allowed besides this machine's package mirrors; none for None."""
     return [] if hosts is None else [f"--outbound={hosts}"]
 
 
@@ -304,7 +304,7 @@ def start_kept_region(arguments: Sequence[str] = ()) -> RegionRecord:
 def kept_region() -> RegionRecord | None:
     """Return the kept region that this environment names; None if it names none.
 
-    A region that somebody keeps is never used unasked: another session of the same user may be working on it.
+    A kept region is used only if the environment names it: another session of the same user may be using it.
     Raises RegionEnded if the environment names a region that has ended or that this user may not use.
     """
     endpoint = os.environ.get(KEPT_VARIABLE)
@@ -346,10 +346,11 @@ def kept_region_with(
     weather: str | None = None,
     outbound: str | None = None,
 ) -> RegionRecord | None:
-    """Return the kept region that this environment names, if any. What is not None matches.
+    """Return the kept region that this environment names, if any. Its settings match all arguments except None.
 
-    Raises RegionUnavailable otherwise: a burst would end at another second than the test expects, or latencies
-    would be of another kind. Raises it too if this package has changed. Raises RegionEnded as `kept_region` does.
+    Raises RegionUnavailable if one differs: a burst would end at a different time than the test expects, or latencies
+    would be modelled differently. Raises it too if this package has changed since the region started. Raises
+    RegionEnded as `kept_region` does.
     """
     record = kept_region()
     if record is None:
@@ -462,7 +463,7 @@ def _start(arguments: list[str], *, stdin: int) -> tuple[RegionRecord, subproces
             stdout=subprocess.PIPE,
             stderr=complaints,
             cwd="/",
-            # The region takes nothing from the user's AWS account, least of all a profile that may not exist.
+            # The region must not use the user's AWS settings, such as a profile that may not exist.
             env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             # Ctrl-C at the terminal must reach the test run only, which still needs the region to tidy up;
             # a new session would also lose the terminal for which sudo remembers its permission.
@@ -535,7 +536,7 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
     try:
         process.terminate()
     except PermissionError:
-        # Started by sudo it is root's; an error here would take the place of the one to be shown.
+        # If sudo started it, it belongs to root. An error here would hide the one to be shown.
         with contextlib.suppress(RegionUnavailable, OSError, subprocess.TimeoutExpired):
             kill = _as_root(["kill", str(process.pid)])
             subprocess.run(kill, check=False, stderr=subprocess.DEVNULL, timeout=10)

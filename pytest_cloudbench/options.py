@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from pytest_cloudbench.limits.limits_file import ProjectLimits
 
 HOSTS = "hosts"
-"""What stands for the cloud of a session that has hosts of its own and names no cloud."""
+"""Used as the name of the cloud if a session has its own hosts and names no cloud."""
 CLOUDS = ("embedded", "aws")
-"""The clouds of this plugin; others enter through the hook `pytest_cloudbench_provider`."""
+"""The clouds of this plugin; others are added by the hook `pytest_cloudbench_provider`."""
 _NAMES = {"aws": "AWS"}
 COSTS = "cloudbench-costs"
 """Name under which the costs of a session are registered with pytest; absent without prices."""
 BUDGET: pytest.StashKey[Any] = pytest.StashKey()
 """The most that the session may cost (`fixtures.spending.Budget`); absent without a limit."""
 UPCOMING: pytest.StashKey[Any] = pytest.StashKey()
-"""Launches for the tests that come (`fixtures.upcoming.Upcoming`); absent without --cloudbench-ahead."""
+"""Launches for upcoming tests (`fixtures.upcoming.Upcoming`); absent without --cloudbench-ahead."""
 KEEP_FAILED: pytest.StashKey[Any] = pytest.StashKey()
 """Keeps the hardware of failed tests (`fixtures.keep_failed.KeepFailed`); absent without --cloudbench-keep-failed."""
 OF_A_TEST: list[pytest.StashKey[Any]] = []
-"""What a test's stash drops once the test is over. The item itself lives as long as the session."""
+"""Keys that are deleted from a test's stash once the test is over. The item itself lives as long as the session."""
 CLEANED_OUTPUT = "cloudbench-cleaned-output"
 """The plugin that removes secrets from what a session writes; registered once a test uses our fixtures."""
 PROVIDER: pytest.StashKey[Callable[[], Any]] = pytest.StashKey()
@@ -53,7 +53,7 @@ class Option(NamedTuple):
 
     @property
     def shown_value(self) -> str:
-        """What stands for the value in the help."""
+        """Placeholder for the value in the help."""
         return "|".join(self.choices) if self.choices else (self.value or self.name.upper())
 
     @property
@@ -97,7 +97,7 @@ def parse_max_cost(text: str) -> float | None:
 
 
 def parse_regression(text: str) -> float | None:
-    """Return how much worse is allowed as a share of 1, None for "". Raises ValueError unless it is as "5%"."""
+    """Return the allowed regression as a share of 1, None for "". Raises ValueError unless such as "5%"."""
     if not text:
         return None
     from pytest_cloudbench.verdicts.not_worse_than import checked_by
@@ -106,9 +106,9 @@ def parse_regression(text: str) -> float | None:
 
 
 def parse_ssh_from(text: str) -> str | None:
-    """Return the network from which SSH comes, None for "". Raises ValueError for what is no network.
+    """Return the network that may connect by SSH, None for "". Raises ValueError for an invalid network.
 
-    The whole internet is written "anywhere", and 0.0.0.0/0 is refused: it is too easily copied from an example.
+    The whole internet is written "anywhere". 0.0.0.0/0 is refused: it is too easily copied from an example.
     """
     if not text:
         return None
@@ -129,7 +129,7 @@ def parse_ssh_from(text: str) -> str | None:
 
 
 def _account_value(parser: str) -> Callable[[str], object]:
-    """Return a function of `limits.account_values` by its name, which is loaded when a value is checked."""
+    """Return a check by the named function of `limits.account_values`, which is imported at the first check."""
 
     def check(text: str) -> object:
         from pytest_cloudbench.limits import account_values
@@ -507,12 +507,12 @@ def settings_directory(config: pytest.Config) -> Path:
 
 
 def pace(config: pytest.Config) -> str:
-    """Return the pace of the run, "quick" or "full": without the option quick on the embedded region, else full."""
+    """Return the pace of the run, "quick" or "full": by default quick on the embedded region, else full."""
     return setting(config, "pace") or ("quick" if cloud_in_use(config) == "embedded" else "full")
 
 
 def cloud_in_use(config: pytest.Config) -> str:
-    """Return the option that chose the cloud; HOSTS if only hosts were named, although tests may use a region too."""
+    """Return the name of the chosen cloud; HOSTS if only hosts were named, although tests may use a region too."""
     if setting(config, "hosts") and not option_given(config, "cloud"):
         cloud = _BY_NAME["cloud"]
         return HOSTS if config.getoption(cloud.flag) is None else cloud.default
@@ -520,7 +520,7 @@ def cloud_in_use(config: pytest.Config) -> str:
 
 
 def where_and_pace(config: pytest.Config) -> str:
-    """Return where the session measures and at which pace, for people: "embedded region, quick pace"."""
+    """Return where the session measures and at which pace, as readable text: "embedded region, quick pace"."""
     cloud = cloud_in_use(config)
     named = {"embedded": "embedded region", HOSTS: "own hosts", **_NAMES}.get(cloud, cloud)
     return f"{named}, {pace(config)} pace"
@@ -552,7 +552,7 @@ def path_option(config: pytest.Config, name: str, given: str = "") -> Path:
 
 
 def time_compression(config: pytest.Config) -> float:
-    """Return the time factor; 1.0 is as the clock.
+    """Return the time factor; 1.0 follows the clock.
 
     Raises pytest.UsageError for an invalid factor, and for one above 1 except on the embedded region.
     """

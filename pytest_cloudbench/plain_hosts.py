@@ -1,4 +1,4 @@
-"""A provider of hosts that are there already and have no API: those of ``--cloudbench-hosts``."""
+"""A provider for existing hosts without an API: those of ``--cloudbench-hosts``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.ssh_config import OwnServer
 
 HOST_TYPE = "host"
-"""What stands for an instance type; with the host's name it is the label "host db1"."""
+"""Used as the instance type; with the host's name it is the label "host db1"."""
 
 
 class PlainHosts(Provider):
     """The hosts of an inventory as instances. It creates, changes and removes nothing.
 
     allowed: the devices that a load may overwrite, by the names of hosts. jump, proxy_command, host_key: as for
-    `HostLogin`, for all hosts whose inventory says nothing else. install_tools: whether a missing tool is installed.
+    `HostLogin`, for all hosts; a host key in the inventory takes precedence. install_tools: install missing tools.
     """
 
     label = "hosts"
@@ -75,21 +75,21 @@ class PlainHosts(Provider):
         return tuple(self._launched(host) for host in found[:count])
 
     def limits(self, instance_type: str) -> InstanceLimits:
-        """Return limits without any figure: nobody promises one."""
+        """Return limits without any figure: none is promised for these hosts."""
         return InstanceLimits.from_describe({"InstanceType": instance_type}, source="--cloudbench-hosts")
 
     def launch_many(
         self, launches: Sequence[Launch], *, placement_group: PlacementGroup | str | None = None
     ) -> tuple[LaunchedInstance, ...]:
-        """Raise NotOffered: these hosts are there already."""
+        """Raise NotOffered: these hosts exist already."""
         raise self._not_offered("launch instances")
 
     def refresh(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Return the same: no API describes it."""
+        """Return the instance unchanged: no API describes it."""
         return instance
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
-        """Return the host over SSH, as the user's own login: the agent, ~/.ssh/config and known_hosts hold."""
+        """Return the host over SSH, as the user's own login: the agent, ~/.ssh/config and known_hosts apply."""
         from pytest_cloudbench.hosts.login import HostLogin, open_host
 
         host = self._hosts[instance.id]

@@ -79,7 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Offer the hooks for reports."""
+    """Register the hooks for reports and providers."""
     pluginmanager.add_hookspecs(import_module("pytest_cloudbench.hookspecs"))
 
 
@@ -92,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
         check_settings(config)
     find_provider(config)
     load_project_limits(config)
-    time_compression(config)  # what cannot be is said before anything is collected
+    time_compression(config)  # report impossible settings before anything is collected
     modelled_latency(config)
     weather(config)
     check_settings_at_start(config)
@@ -149,13 +149,13 @@ def _write_summary(config: pytest.Config) -> None:
 
 
 def _compare_with_baseline(config: pytest.Config) -> None:
-    """Compare what tests measure with earlier runs. A baseline of another kind is refused now."""
+    """Compare what tests measure with earlier runs. A baseline that is not comparable is refused now."""
     if not option_given(config, "baseline"):
         if option_source(config, "regression") == "command line":
             raise pytest.UsageError(
                 "--cloudbench-regression compares with earlier runs: name them with --cloudbench-baseline=PATH"
             )
-        return  # the ini file says how much is allowed whenever there is a baseline
+        return  # in the ini file it applies to every run with a baseline
     from pytest_cloudbench.session.gate import open_gate
 
     open_gate(config)
@@ -183,7 +183,7 @@ def _run_facts(config: pytest.Config) -> dict[str, str]:
     if option_given(config, "replay"):
         from pytest_cloudbench.session.session import header
 
-        # Without the folder, which is this machine's.
+        # Without the folder, whose path is valid only on this machine.
         replayed = "run " + (header(config) or "").partition(": run ")[2]
     return {"cloud": cloud_in_use(config), "pace": pace(config), "replayed": replayed}
 
@@ -212,17 +212,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
-    """Add the item that judges all repeats of a test behind them; remove secrets from the ids of tests.
+    """After all repeats of a test, add an item that judges them together; remove secrets from the ids of tests.
 
-    From the first test on that uses our fixtures, all that the session writes is cleaned. Ids are changed here, before
-    pytest compares them with those that failed last.
+    Once a test that uses our fixtures is collected, everything that the session writes is cleaned. Ids are changed
+    here, before pytest compares them with those of the tests that failed last.
     """
     made = yield
     if "pytest_cloudbench.fixtures.repeats" in sys.modules:
         from pytest_cloudbench.fixtures.repeats import with_judge
 
         made = with_judge(collector, made)
-    # One function with all its parameters.
+    # All items are of one function, so the first is enough.
     if isinstance(made, list) and made and _uses_our_fixtures(made[0]):
         from pytest_cloudbench.reports.cleaned_output import clean_output
 
@@ -271,7 +271,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show our own errors, and verdicts that fell, as one sentence; --full-trace shows all frames.
+    """Show our own errors, and verdicts that fail a test, as one sentence; --full-trace shows all frames.
 
     A failed assertion of a test, or of a subtest, about what it measured is reported as a violated promise.
     """
@@ -304,7 +304,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
             counts = add_undecided(item)
             others = f" (of this test's promises: {counts})" if "," in counts else ""
-            # At the test's own line, not at this one.
+            # Report the test's own line, not this one.
             raise pytest.skip.Exception(f"{verdict}{others}", _use_item_location=True) from None
         raise
 
@@ -363,7 +363,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _uses_our_fixtures(item: pytest.Item) -> bool:
-    """Return whether the test uses a fixture that this package defines, for itself or by `workload_fixture`."""
+    """Return True if the test uses a fixture that this package defines, itself or through `workload_fixture`."""
     known: dict[str, Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     return any(
         str(each.func.__module__).startswith("pytest_cloudbench.")

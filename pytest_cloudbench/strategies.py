@@ -40,9 +40,9 @@ def volume_specs(
     most_gib: int | None = None,
     most_iops: int | None = None,
 ) -> VolumeSpec:
-    """Draw valid volumes of these types (default: all that are known), at most so large and with so many IOPS.
+    """Draw valid volumes of these types (default: all known ones), with at most this size and these IOPS.
 
-    ``most_iops`` bounds what a volume promises for good; burst credits may allow more.
+    ``most_iops`` limits the IOPS that a volume sustains; burst credits may allow more.
 
     Raises ValueError for an unknown type, for no type, and for bounds that no volume of these types meets.
     """
@@ -91,9 +91,9 @@ def _sizes(kind: VolumeType, most_gib: int | None, most_iops: int | None) -> ran
 
 
 def instance_types(spec: VolumeSpec, offered: Iterable[InstanceLimits]) -> st.SearchStrategy[InstanceLimits]:
-    """Draw an instance type that can carry the volume: its EBS limits are at least the volume's, for good.
+    """Draw an instance type that can carry the volume: its EBS baseline is at least the volume's limits.
 
-    ``offered`` are the limits of the types to choose from. Raises ValueError if none of them can.
+    ``offered`` are the limits of the types to choose from. Raises ValueError if none of them can carry it.
     """
     able = sorted(
         (limits for limits in offered if can_carry(limits, spec)),
@@ -105,7 +105,7 @@ def instance_types(spec: VolumeSpec, offered: Iterable[InstanceLimits]) -> st.Se
 
 
 def can_carry(limits: InstanceLimits, spec: VolumeSpec) -> bool:
-    """Return whether an instance of this type serves all that the volume promises, bursts included.
+    """Return True if an instance of this type serves all that the volume promises, bursts included.
 
     False for a type whose EBS limits are unknown.
     """

@@ -35,19 +35,19 @@ class CloudAccess:
 
     endpoint_url: where EC2, SSM and STS answer; None for AWS's own endpoints.
     region: None for the region that botocore finds configured.
-    access_key, secret_key, session_token: None for the ordinary AWS credential chain.
+    access_key, secret_key, session_token: None for the default AWS credential chain.
     ssh_from_cidr: the network that may reach port 22 of the instances; None for this machine's public address, as
         checkip.amazonaws.com sees it.
     address: the address of an instance that SSH uses; "auto" follows from ssh_from_cidr and the subnet, see `reach`.
     subnet_id: the subnet to launch into; None for the default VPC.
-    settings: what the account requires of the run's resources, or gives to it.
+    settings: what the account requires of the run's resources, or provides for them.
     way_in: how commands reach the instances: "ssh", or "ssm" for SSM Run Command without any open port.
     ssm_bucket: the S3 bucket for long outputs of commands by SSM; None to read them in pieces.
-    jump: bastions through which SSH reaches the instances, as in ssh -J. proxy_command: a command that leads to an
-        instance's port instead. With either, the instances' port is open to `ssh_from_cidr`, which must be given.
+    jump: bastions through which SSH reaches the instances, as in ssh -J. proxy_command: a command that connects
+        to port 22 of an instance instead. With either, the port is open to `ssh_from_cidr`, which must be set.
     install_tools: missing tools are installed on existing instances too.
-    host_key: host keys to accept of existing instances, as `HostLogin.host_public_key`; "" for known_hosts.
-    label: a name for people ("embedded region", "AWS"); not interpreted.
+    host_key: host keys to accept from existing instances, as in `HostLogin.host_public_key`; "" for known_hosts.
+    label: a name for display ("embedded region", "AWS"); not interpreted.
     check_region: called before every request; raises if the region is known to have ended.
     """
 
@@ -81,7 +81,7 @@ class CloudAccess:
 
     @property
     def is_relayed(self) -> bool:
-        """True if SSH does not come from this machine itself."""
+        """True if SSH reaches the instances through a bastion or a proxy command."""
         return bool(self.jump or self.proxy_command)
 
     @property
@@ -95,11 +95,11 @@ class CloudAccess:
         return self.way_in == "ssh" and self.settings.key_name is None
 
     def reach(self, assigns_public: bool) -> AddressKind:
-        """Return which address of an instance SSH uses, if its subnet assigns public addresses or does not.
+        """Return which address of an instance SSH uses; `assigns_public` is True if its subnet assigns public ones.
 
-        It agrees with the network that may reach port 22: from a private network SSH uses the private address, from a
-        public one, or from this machine's public address, the public address. From a network that contains both, the
-        subnet decides. SSM uses none of them, and the private one stands for the instance.
+        The network that may reach port 22 decides: from a private network SSH uses the private address, from a public
+        one the public address. If it contains both, or none is set, the subnet decides. SSM uses no address; the
+        private one then identifies the instance.
         """
         if self.address != "auto":
             return self.address
@@ -141,7 +141,7 @@ def check_cidr(cidr: str) -> None:
 def own_public_cidr(url: str = CHECK_IP_URL, timeout_s: float = CHECK_IP_TIMEOUT_S) -> str:
     """Return the address from which AWS sees this machine, as a network of one address.
 
-    Raises CloudError, which names the option to set it, if the service cannot be asked.
+    Raises CloudError, which names the option to set the network, if the service returns no address.
     """
     from urllib.request import urlopen
 

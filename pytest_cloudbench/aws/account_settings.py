@@ -1,4 +1,4 @@
-"""What an account requires of everything that a run creates in it, or gives to the run."""
+"""What an account requires of the resources of a run, or provides for them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class AccountSettings:
     security_group: id of a group that instances get instead of the run's own.
     instance_profile: name or ARN of the IAM instance profile of the instances.
     kms_key: id, alias or ARN of the key that encrypts all volumes; None for the account's default key.
-    key_name, private_key: an existing key pair and its private half, instead of one for each run. private_key_file: its
-    file.
+    key_name, private_key: an existing key pair and its private half, instead of one for each run. private_key_file:
+    the file of that private key.
     metadata_off: the metadata service of an instance is switched off once its boot has ended.
     """
 
@@ -47,7 +47,7 @@ class AccountSettings:
 def credentials_warning(
     end: datetime | None, needed_s: float, by: str, now: datetime | None = None
 ) -> str | None:
-    """Return a sentence if credentials end earlier than `needed_s` seconds from now; None if not, or if unknown."""
+    """Return a sentence if credentials expire earlier than `needed_s` seconds from now; None if not, or if unknown."""
     if end is None:
         return None
     left_s = (end - (now or datetime.now(timezone.utc))).total_seconds()

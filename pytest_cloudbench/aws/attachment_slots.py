@@ -14,7 +14,8 @@ from pytest_cloudbench.resources.facts import CreatedVolume, LaunchedInstance
 # Amazon EC2 User Guide, "Device names for volumes on Amazon EC2 instances" (HVM), read 2026-11: /dev/sd[a-z],
 # /dev/xvd[a-d][a-x] and /dev/xvd[e-z] exist. /dev/sd[f-p] are recommended for EBS volumes. The service also accepts
 # /dev/xvd[a-c][yz] (aws-ebs-csi-driver, pkg/cloud/devicemanager/device_names.go, 2025). /dev/sd[b-e] come last: some
-# types before Nitro, which take at most 39 volumes, have instance stores there. 127 names and the root are 128 volumes.
+# types before Nitro, which take at most 39 volumes, have instance stores there. 127 names and the root volume make 128
+# volumes.
 _A_TO_X = ascii_lowercase[:24]
 DEVICE_NAMES: tuple[str, ...] = (
     *(f"/dev/sd{letter}" for letter in "fghijklmnop"),
@@ -46,7 +47,7 @@ class _Slot(NamedTuple):
 
 
 class AttachmentSlots:
-    """The names and cards in use by instance, from before an attachment on. Thread-safe."""
+    """The device names and EBS cards in use on each instance, reserved before attachment. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,7 +64,7 @@ class AttachmentSlots:
             return device
 
     def cards(self, instance: LaunchedInstance, count: int) -> list[int]:
-        """Return the EBS cards for so many more volumes, used evenly; the root volume does not count."""
+        """Return the EBS cards for `count` more volumes, used evenly; the root volume does not count."""
         root = same_slot(instance.image.root_device)
         with self._lock:
             used = [slot.card for name, slot in self._of(instance).items() if same_slot(name) != root]

@@ -64,14 +64,14 @@ def _secrets_unlogged() -> Iterator[None]:
 
 @functools.cache
 def _service_models() -> Any:
-    """Return the loader of the service models, which then reads each from disk once."""
+    """Return the one loader of service models, which reads each model from disk once."""
     from botocore.loaders import create_loader
 
     return create_loader()
 
 
 def _without_profile() -> Any:
-    """Return a botocore session for given keys: it ignores AWS_PROFILE and the profile that this names."""
+    """Return a botocore session for explicit keys: it ignores AWS_PROFILE."""
     import botocore.session
 
     session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
@@ -80,10 +80,10 @@ def _without_profile() -> Any:
 
 
 def _retries(session: Any) -> Any:
-    """Return how botocore repeats a call: in standard mode, up to MAX_ATTEMPTS times, unless the user configured it.
+    """Return how botocore retries a call: in standard mode, up to MAX_ATTEMPTS times, unless the user configured it.
 
-    The user does so by AWS_RETRY_MODE and AWS_MAX_ATTEMPTS, or by retry_mode and max_attempts in the profile; what is
-    given to a client would take precedence over that.
+    Users configure it by AWS_RETRY_MODE and AWS_MAX_ATTEMPTS, or by retry_mode and max_attempts in the profile.
+    Settings of a client would take precedence over these.
     """
     profile = session._session.get_scoped_config()
     retries: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def _retries(session: Any) -> Any:
 
 
 _ASKED_ONCE: Any = {"total_max_attempts": 1}
-"""For SSM, where a repeated SendCommand would run a command twice; what may be repeated is, by `repeat`."""
+"""For SSM: a repeated SendCommand would run a command twice. `repeat` retries the calls that may be repeated."""
 
 
 def preload() -> None:
@@ -112,7 +112,7 @@ def preload() -> None:
 
 
 class Secret(str):
-    """A text that hides itself when it is printed, as tracebacks print arguments."""
+    """A text whose repr does not show it, because tracebacks print arguments."""
 
     __slots__ = ()
 
@@ -130,7 +130,7 @@ def without_secrets(value: Any) -> Any:
 
 
 def settle_s(access: CloudAccess, bounds: Bounds) -> float:
-    """Return how long this endpoint may not show what it created, in seconds."""
+    """Return how long a new resource may stay invisible at this endpoint, in seconds."""
     return min(bounds.settle_s, _LOOPBACK_SETTLE_S) if access.is_loopback else bounds.settle_s
 
 
@@ -138,7 +138,7 @@ class Clients:
     """The clients for one access. `call` turns every failure into a CloudError.
 
     settle_s: how long a new resource may stay invisible, and how long `repeat` repeats a call; at most 20 s for an
-    endpoint on this machine. listener: called with each answer, in the thread that asked.
+    endpoint on this machine. listener: called with each answer, in the thread that made the call.
     """
 
     listener: Callable[[Answer], None] | None = None
@@ -161,7 +161,7 @@ class Clients:
         return self._region
 
     def client(self, service: str) -> Any:
-        """Return the boto3 client of `service` ("ec2", "ssm", "sts"), which the first call makes."""
+        """Return the boto3 client of `service` ("ec2", "ssm", "sts"); the first call creates it."""
         with self._lock:
             if service not in self._clients:
                 self._clients[service] = self._make(service)
@@ -184,9 +184,9 @@ class Clients:
     ) -> dict[str, Any]:
         """Make one call and return its answer.
 
-        `asked` completes "could not ..." in the error, such as "launch c5.18xlarge". `secret` silences botocore's
-        debug log for this call; one that is not `heard` is kept from the listener. Raises CloudError, or what the
-        access's `check_region` raises.
+        `asked` completes "could not ..." in the error, such as "launch c5.18xlarge". `secret` silences botocore's debug
+        log for this call; without `heard` the listener does not get its answer. Raises CloudError, or what the access's
+        `check_region` raises.
         """
         import botocore.exceptions
 
@@ -221,7 +221,7 @@ class Clients:
 
     @property
     def pace(self) -> Pace:
-        """How often waits ask this endpoint."""
+        """How often waits poll this endpoint."""
         return OFTEN if self.access.is_loopback else SELDOM
 
     def check_region(self) -> None:
@@ -244,10 +244,10 @@ class Clients:
                 return items
 
     def repeat(self, ask: Callable[[], T], codes: Collection[str] = ()) -> T:
-        """Call `ask`, again after temporary errors and after errors with one of `codes`, and return its result.
+        """Call `ask`, retry after temporary errors and errors with one of `codes`, and return its result.
 
-        Only for what may be asked twice. Raises the last error after `settle_s` seconds, and at once if the endpoint
-        has never answered: its address or the network is wrong.
+        Only for calls that may be made twice. Raises the last error after `settle_s` seconds, or at once if the
+        endpoint has never answered: its address or the network is wrong.
         """
         try:
             return ask()
@@ -274,7 +274,7 @@ class Clients:
         return self.repeat(partial(self.pages, asked, "ec2", operation, key, **parameters))
 
     def identity(self) -> Identity:
-        """Return whose credentials are in use; asked once. Raises NoCredentials if there are none."""
+        """Return whose credentials are in use; queried once. Raises NoCredentials if there are none."""
         with self._lock:
             if self._identity is None:
                 self.check_credentials()
@@ -293,9 +293,10 @@ class Clients:
         return tuple(each for each in (frozen.access_key, frozen.secret_key, frozen.token) if each)
 
     def credentials_end(self) -> datetime | None:
-        """Return when the credentials end, if nothing renews them; None if that is unknown, or they are renewed.
+        """Return when the credentials expire if nothing renews them; None if unknown, or if they are renewed.
 
-        They are those of AWS_CREDENTIAL_EXPIRATION. botocore renews the others that end (a role, SSO, a process).
+        Only those from the environment, with AWS_CREDENTIAL_EXPIRATION, are not renewed: botocore renews the others
+        that expire (a role, SSO, a process).
         """
         found = self._open_session().get_credentials()
         end = getattr(found, "_expiry_time", None)

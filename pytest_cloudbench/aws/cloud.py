@@ -67,8 +67,8 @@ class Cloud(Provider):
             [volume] = cloud.create_volumes([io2(size_gib=80, iops=80_000)], instance=instance)
             [volume] = cloud.attach_all([volume], instance)
 
-    It asks and creates nothing before the first call. Every resource carries the tag `cloudbench:run` from
-    the call that creates it. `release` removes some of them early; `close` removes the rest and verifies.
+    It makes no request before the first call. Every resource carries the tag `cloudbench:run` from the call that
+    creates it. `release` removes some of them early; `close` removes the rest and verifies.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Cloud(Provider):
         lease_s: float = DEFAULT_LEASE_S,
         terraform: Terraform | None = None,
     ) -> None:
-        """`notify` shows a sentence to the user while the run is being removed.
+        """`notify` shows a sentence to the user while the run's resources are being removed.
 
         `terraform` has the names by which tests find hardware that exists already.
 
@@ -200,10 +200,10 @@ class Cloud(Provider):
     ) -> tuple[LaunchedInstance, ...]:
         """Launch all of these instances, or none, and wait until they run and have addresses.
 
-        Each has a host key of its own. Those without a zone go to one zone together: the zone of the others if
-        they share one, the cluster's, or else the first that offers all their types and has room.
-        `placement_group` is one of this run or the name of any other. A bad request raises before anything is
-        created; an instance that does not start is terminated.
+        Each has a host key of its own. Those without a zone go to one zone together: the zone of the others if they
+        share one, the cluster's, or else the first that offers all their types and has room. `placement_group` is a
+        group of this run, or the name of any group. A bad request raises before anything is created; an instance that
+        does not start is terminated.
         """
         launched = self._launches.run(self._in_subnet(launches), placement_group)
         self.leases.hold(launched)
@@ -228,10 +228,10 @@ class Cloud(Provider):
         return self.instances.refresh(instance)
 
     def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
-        """Return the instance as a host over SSH, or over SSM as the access says. Raises CloudError without an address.
+        """Return the instance as a host, over SSH or SSM as the access says. Raises CloudError without an address.
 
-        The host key of an instance of the run is pinned. An existing one is reached by the user's own keys and
-        known hosts, and neither its boot is waited for nor its metadata service changed.
+        The host key of an instance of the run is pinned. For an existing instance, the user's own keys and known hosts
+        apply; its boot is not waited for, and its metadata service is not changed.
         """
         from pytest_cloudbench.hosts.boot import BOOT_S
         from pytest_cloudbench.hosts.login import HostLogin, open_host
@@ -265,7 +265,7 @@ class Cloud(Provider):
         )
 
     def unreachable_hint(self, instance: LaunchedInstance) -> str:
-        """Return what the way to the instance needs, and the last lines of its console if there are any."""
+        """Return what access to the instance requires, and the last lines of its console if there are any."""
         if self.access.way_in == "ssm":
             return (
                 "its SSM agent needs an instance profile with the policy AmazonSSMManagedInstanceCore, and a way to "
@@ -315,7 +315,7 @@ class Cloud(Provider):
         name: str = "",
         snapshot: CreatedSnapshot | None = None,
     ) -> tuple[CreatedVolume, ...]:
-        """Create all of these encrypted volumes side by side, or none, and wait until they are available.
+        """Create all of these encrypted volumes in parallel, or none, and wait until they are available.
 
         `zone` is the instance's by default; `snapshot` is what they contain. Raises before any call: InvalidSpec
         for a spec against the rules or a volume smaller than its snapshot, ZoneMismatch if zone and instance
@@ -344,7 +344,7 @@ class Cloud(Provider):
     def attach_all(
         self, volumes: Sequence[CreatedVolume], instance: LaunchedInstance, *, card: int | None = None
     ) -> tuple[CreatedVolume, ...]:
-        """Attach volumes side by side and wait; return them in their order.
+        """Attach volumes in parallel and wait; return them in the given order.
 
         They go to the EBS card `card`, or are spread evenly over the instance's cards. Raises ZoneMismatch,
         AttachmentLimit and UnsupportedOption before any call, else the first failure once all have ended.
@@ -378,9 +378,9 @@ class Cloud(Provider):
         until: ModificationState = "completed",
         timeout_s: float = 3600.0,
     ) -> CreatedVolume:
-        """Give a volume another `spec` and wait until the modification is in the state `until`.
+        """Modify a volume to a new `spec` and wait until the modification is in the state `until`.
 
-        Raises InvalidSpec before any call for a spec against the rules, or a smaller one.
+        Raises InvalidSpec, before any call, for a spec that breaks a rule or shrinks the volume.
         """
         return self._modifications.modify(volume, spec, until=until, timeout_s=timeout_s)
 
@@ -391,14 +391,14 @@ class Cloud(Provider):
     # The end
 
     def keep(self, instances: Sequence[LaunchedInstance], *, test: str) -> tuple[KeptInstance, ...]:
-        """Let these instances stay after the run with their volumes, for a day at most, or until they are reaped."""
+        """Keep these instances after the run with their volumes, for a day at most, or until they are reaped."""
         return self._keeping.keep(instances, test)
 
     def release(self, resources: Iterable[Resource]) -> None:
         """Remove resources without waiting: terminate instances now, delete the rest as soon as it is free.
 
-        The rest happens in the background. `close` asks again for what was refused, and verifies. Does nothing if the
-        region has ended.
+        Deletion happens in the background. `close` retries refused removals, and verifies. Does nothing if the region
+        has ended.
         """
         if self._region_end() is not None:
             return
@@ -423,9 +423,9 @@ class Cloud(Provider):
     def close(self) -> TeardownReport:
         """Remove everything that the run created, wait, and verify with the API that nothing remains.
 
-        What was created is known by the journal and by the run's tag. An interrupt is announced, and raised again at
-        the end; a second one ends the removal. A second call does nothing and returns the same report. A region that
-        has ended is no problem: everything ended with it.
+        It finds resources by the journal and by the run's tag. A first interrupt shows a message, and is raised again
+        at the end; a second one ends the removal. A second call does nothing and returns the same report. If the region
+        has ended, so has everything in it, and the report is clean.
         """
         self.leases.close()
         interrupted: KeyboardInterrupt | None = None
@@ -472,7 +472,7 @@ class Cloud(Provider):
             self.volumes.slots.free(one.id)
 
     def _remove_all(self) -> TeardownReport:
-        # A run that created nothing asks the service nothing.
+        # A run that created nothing makes no request.
         if not self.journal.intentions or self._region_end() is not None:
             return TeardownReport()
         failure: tuple[str, ...] = ()
@@ -496,7 +496,7 @@ class Cloud(Provider):
         )
 
     def _region_end(self) -> str | None:
-        """Return how the region ended, as a sentence; None if it is there or that is unknown."""
+        """Return how the region ended, as a sentence; None if it has not ended, or if unknown."""
         try:
             self.clients.check_region()
         except Exception as ended:

@@ -46,7 +46,7 @@ class Doorway:
         return f"cloudbench-{self._run.run_id}"
 
     def check(self) -> None:
-        """Raise CloudError if new instances could not be reached as the access says."""
+        """Raise CloudError if new instances would be unreachable with the settings of the access."""
         if not self._by_ssh and self._clients.access.settings.instance_profile is None:
             raise CloudError(
                 "--cloudbench-access=ssm needs --cloudbench-instance-profile, a profile with the policy "
@@ -61,7 +61,7 @@ class Doorway:
             )
 
     def ssh_from(self) -> str | None:
-        """Return the network that may reach port 22: the given one, else this machine's public address, asked once.
+        """Return the network that may reach port 22: the given one, else this machine's public address, queried once.
 
         None if no port is needed.
         """
@@ -101,7 +101,7 @@ class Doorway:
             return self._groups[vpc_id]
 
     def check_group(self, group_id: str, vpc_id: str) -> None:
-        """Raise CloudError unless an existing group is in `vpc_id`, and SSH from `ssh_from()` is let in or not used."""
+        """Raise CloudError unless an existing group is in `vpc_id` and, if SSH is used, allows it from `ssh_from()`."""
         cidr = self.ssh_from()
         found = self._clients.repeat_call(
             f"look for security group {group_id}", "describe_security_groups", GroupIds=[group_id]
@@ -119,7 +119,7 @@ class Doorway:
                 )
 
     def _import_key_pair(self) -> KeyPair:
-        """Make a key here and give AWS its public half only."""
+        """Create a key on this machine and import only its public half."""
         key = new_ssh_key()
         try:
             self._import(key.public_line)
@@ -150,7 +150,7 @@ class Doorway:
                 Filters=run_filter(self._run.run_id),
             )["KeyPairs"]
             names = {pair["KeyName"] for pair in only_ours(pairs, self._run.run_id)}
-            return True if self.name in names else None  # it may be invisible yet
+            return True if self.name in names else None  # it may still be invisible
 
         if not poll(look, self._clients.settle_s, self._clients.pace):
             return False
@@ -191,7 +191,7 @@ class Doorway:
                 Filters=[*run_filter(self._run.run_id), {"Name": "vpc-id", "Values": [vpc_id]}],
             )["SecurityGroups"]
             ours = only_ours(groups, self._run.run_id)
-            return str(ours[0]["GroupId"]) if ours else None  # it may be invisible yet
+            return str(ours[0]["GroupId"]) if ours else None  # it may still be invisible
 
         return poll(look, self._clients.settle_s, self._clients.pace)
 

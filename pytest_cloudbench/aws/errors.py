@@ -33,8 +33,8 @@ class JournalError(CloudError):
     """The journal of the run cannot be opened or written."""
 
 
-# Requests refused for now: botocore's throttling codes (retries/standard.py, ThrottledRetryableChecker), and those
-# for which EC2 itself failed (EC2 API Reference, "Server error codes").
+# Temporary refusals: botocore's throttling codes (retries/standard.py, ThrottledRetryableChecker), and the codes for
+# failures of EC2 itself (EC2 API Reference, "Server error codes").
 THROTTLED = frozenset(
     {
         "BandwidthLimitExceeded",
@@ -64,7 +64,7 @@ CREDENTIALS_REFUSED = frozenset(
         *("RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),
     }
 )
-"""The codes of a refusal that concerns every call with these credentials; "" is a client without any."""
+"""The codes of refusals that affect every call with these credentials; "" if the client has none."""
 
 _EXPIRED = "the credentials have expired; renew them (such as by `aws sso login`) and start again"
 _INVALID = "the endpoint does not know these credentials; check the access key, its secret and the endpoint"
@@ -121,7 +121,7 @@ CREDENTIAL_WAYS = (
 def is_temporary(error: BaseException) -> bool:
     """Return True if the same call may succeed soon: it was throttled, the service failed, or did not answer.
 
-    It is unknown whether a creating call with such an error created something.
+    After such an error, it is unknown whether a creating call created something.
     """
     return isinstance(error, Unreachable) or (
         isinstance(error, CloudError) and error.code in THROTTLED | _SERVER_ERRORS
@@ -134,7 +134,7 @@ def no_credentials(detail: str) -> NoCredentials:
 
 
 def translate(error: Exception, asked: str) -> CloudError:
-    """Return an error of botocore as one sentence; `asked` is what was tried, such as "create volume io2 80 GiB"."""
+    """Return a CloudError for an error of botocore; `asked` is what was tried, such as "create volume io2 80 GiB"."""
     from botocore import exceptions
 
     if isinstance(error, CloudError):
@@ -170,7 +170,7 @@ def _from_client(error: Exception, asked: str) -> CloudError:
         return NoCredentials(f"could not {asked}: {error}; {_EXPIRED}", asked=asked)
     if isinstance(error, exceptions.ProfileNotFound):
         return NoCredentials(f"could not {asked}: {error}; {CREDENTIAL_WAYS}", asked=asked)
-    # A body that cannot be parsed comes from a proxy or a failing service; botocore itself suggests to ask again.
+    # A body that cannot be parsed comes from a proxy or a failing service; botocore itself suggests a retry.
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | ResponseParserError):
         return Unreachable(
             f"could not {asked}: the endpoint did not answer ({error}); "

@@ -148,7 +148,7 @@ class Existing:
         )
 
     def _none(self, what: str, which: str) -> str:
-        """Return the sentence for hardware that is not there, or that another account or region has."""
+        """Return the message for hardware that does not exist, or is in another account or region."""
         account = ""
         with suppress(CloudError):
             account = f" of account {self._clients.identity().account}"
@@ -192,7 +192,7 @@ class Existing:
 
 
 def _spec(found: Mapping[str, Any]) -> VolumeSpec:
-    """Return what a described volume promises. Raises ExistingHardware for a type without known limits."""
+    """Return the spec of a described volume. Raises ExistingHardware for a type without known limits."""
     kind = VOLUME_TYPES.get(str(found["VolumeType"]))
     if kind is None:
         raise ExistingHardware(

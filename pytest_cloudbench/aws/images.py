@@ -16,8 +16,8 @@ from .errors import UnusableImage
 DEFAULT_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 _LINUX_ARCHITECTURES = ("x86_64", "arm64")
 
-# Login users of the vendors' own images: (owner account or alias, pattern of the image's name, user).
-# Owners from the vendors' pages, 2026-11. The name alone is enough, for copies of an image that keep it.
+# Login users of the vendors' own images: (owner account or alias, pattern of the image's name, user). Owners from the
+# vendors' pages, 2026-11. The name alone suffices, because copies of an image may keep it.
 _LOGIN_USERS: tuple[tuple[str, str, str], ...] = (
     ("137112412989", r"^(al2023|amzn)", "ec2-user"),
     ("099720109477", r"ubuntu", "ubuntu"),
@@ -86,7 +86,7 @@ class Images:
         )
 
     def of_instance(self, instance: Mapping[str, Any], user: str | None) -> ImageFacts:
-        """Return the image of an instance that exists, by its description; one that is gone has no name.
+        """Return the image of an existing instance; the name is "" if the image no longer exists.
 
         Raises UnusableImage if the login user is neither given nor known.
         """

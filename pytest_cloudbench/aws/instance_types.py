@@ -14,7 +14,7 @@ from .clients import Clients
 
 
 class InstanceTypes:
-    """Limits by the name of a type; each is asked once."""
+    """The limits of instance types by name; each type is queried once."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -64,7 +64,7 @@ class InstanceTypes:
             return self._names
 
     def _ask(self, type_name: str) -> tuple[Mapping[str, Any], str]:
-        """Return the entry that describes a type and its date; "" if it is from this package's table."""
+        """Return the entry that describes a type, and its date: "" if it is from this package's table."""
         if not type_name or not isinstance(type_name, str):
             raise UnknownInstanceType(
                 f"{type_name!r} is not the name of an instance type; write e.g. 'c5.18xlarge'"

@@ -37,7 +37,7 @@ METADATA_OPTIONS = {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPu
 
 # A new resource may not be visible to the next call yet.
 _NOT_VISIBLE_YET = ("InvalidGroup.NotFound", "InvalidKeyPair.NotFound")
-# Of the first instances of a cluster, requested side by side, one may find it tied to an unknown zone ("null").
+# The first instances of a cluster are requested in parallel: one may find the group tied to an unknown zone ("null").
 _GROUP_NOT_READY_YET = ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse")
 _ENDED = ("shutting-down", "terminated")
 _LAUNCHES_DIFFER_S = 2.0
@@ -71,7 +71,7 @@ class LaunchPlan:
 
     @property
     def what(self) -> str:
-        """The plan for people: "c5.18xlarge in us-east-1a"."""
+        """The plan in words: "c5.18xlarge in us-east-1a"."""
         market = f"{self.launch.market} " if self.launch.market else ""
         group = f", placement group {self.placement_group}" if self.placement_group else ""
         reservation = f", {self.launch.capacity_reservation}" if self.launch.capacity_reservation else ""
@@ -109,7 +109,7 @@ class Instances:
         )
 
     def parameters(self, plan: LaunchPlan, group_id: str | None, token: str = "") -> dict[str, Any]:
-        """Return the parameters of RunInstances but for its key pair; `token` is the call's in the journal.
+        """Return the parameters of RunInstances except the key pair; `token` is the call's token in the journal.
 
         Without `group_id` the instance is in the default group of its VPC.
         """
@@ -143,7 +143,7 @@ class Instances:
             ],
         }
         if plan.image.root_size_gib:
-            # Encrypted like every volume of the run, and deleted with its instance even if the image differs.
+            # Encrypted like every volume of the run, and deleted with its instance even if the image says otherwise.
             root = {
                 "VolumeSize": plan.image.root_size_gib,
                 "DeleteOnTermination": True,
@@ -154,7 +154,7 @@ class Instances:
             # The type's EBS figures apply only with this option; newer types always have it.
             parameters["EbsOptimized"] = True
         if plan.launch.market == "spot":
-            # Never started again after an interruption: what was measured before is over.
+            # Never started again after an interruption: the measurement has ended.
             parameters["InstanceMarketOptions"] = {
                 "MarketType": "spot",
                 "SpotOptions": {
@@ -212,7 +212,7 @@ class Instances:
         return self.updated(blank, description)
 
     def _wait_until_quota_is_free(self) -> bool:
-        """Wait until no instance of this run is shutting down. Return False if none has ended."""
+        """Wait until no instance of this run is shutting down. Return False if none was ending or has ended."""
         found = False
 
         def look() -> bool | None:
@@ -239,9 +239,9 @@ class Instances:
     def wait_for(
         self, instance: LaunchedInstance, state: str, timeout_s: float, after: datetime | None = None
     ) -> LaunchedInstance:
-        """Wait until the instance is in `state`. Raises WaitTimeout or ResourceFailed with the console's end.
+        """Wait until the instance is in `state`. Raises WaitTimeout or ResourceFailed with the console's last lines.
 
-        A description of the launch at `after`, or of an earlier one, is out of date.
+        A description from the launch at `after`, or an earlier launch, is out of date and ignored.
         """
         last = instance
         reason = ""
@@ -309,15 +309,16 @@ class Instances:
         ids = [instance.id]
         answer = self._clients.repeat_call(f"start {instance}", "start_instances", InstanceIds=ids)
         was_stopped = answer["StartingInstances"][0]["PreviousState"]["Name"] == "stopped"
-        # LaunchTime counts whole seconds: two launches within one, as of a model, have the same.
+        # LaunchTime has whole seconds: two launches in one second, possible in an embedded region, have the same time.
         former = instance.launched
         known = was_stopped and former is not None and time.time() - former.timestamp() > _LAUNCHES_DIFFER_S
         return self.wait_until_running(instance, after=former if known else None)
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Ask for a reboot. The API reports 'running' throughout: only the host shows when it is back.
+        """Request a reboot. The API reports 'running' throughout: only the host shows when it is back.
 
-        Not asked again after a lost answer, which could reboot it twice: the host shows whether it rebooted.
+        A request whose answer was lost is not repeated, which could reboot it twice: the host shows whether it
+        rebooted.
         """
         self._metadata_for_boot(instance)
 
@@ -334,8 +335,8 @@ class Instances:
     def end_metadata(self, instance: LaunchedInstance, boot: str) -> None:
         """Switch the metadata service off, once for each `boot`.
 
-        A connection soon after a reboot was requested may still reach the old boot. The new one needs the service: its
-        cloud-init would take the instance for another one without it.
+        A connection soon after a reboot request may still reach the old boot. The new boot needs the service: without
+        it, cloud-init would take the instance for a different one.
         """
         if self._boots_without_metadata.get(instance.id) != boot:
             self._set_metadata(instance, "disabled")
@@ -355,7 +356,7 @@ class Instances:
         )
 
     def wait_until_ended(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Wait for 'terminated', which was requested before."""
+        """Wait for 'terminated'; the termination was already requested."""
         return self.wait_for(instance, "terminated", self.run.bounds.terminated_s)
 
     def console_tail(self, instance_id: str) -> str:
@@ -405,7 +406,7 @@ def _reason(description: Mapping[str, Any]) -> str:
 
 
 def _reason_code(description: Mapping[str, Any]) -> str:
-    """Return why an instance ended, such as "InsufficientInstanceCapacity": the code without its side, "Server."."""
+    """Return why an instance ended, such as "InsufficientInstanceCapacity": the code without its prefix, "Server."."""
     code = description.get("StateReason", {}).get("Code") or ""
     return str(code).rpartition(".")[2]
 

@@ -1,7 +1,7 @@
 """The run's journal: every creating call is written to disk before it is made.
 
-One file of JSON lines per run. The process of the run holds an flock on it. A journal whose lock is free belongs
-to a run that was killed, and `reap` removes what that left.
+One file of JSON lines per run. The process of the run holds an flock on it. A journal whose lock is free belongs to a
+killed run, and `reap` removes what that run left.
 
 Records: {"record": "open", ...} first; {"record": "bound", endpoint, region, account} before the first
 intention; then "intend" (action, what, token) before each creating call, and after it "done" (token, ids)
@@ -36,7 +36,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def state_directory() -> Path:
-    """Return the folder of what must outlive a run: $XDG_STATE_HOME/cloudbench, by default under ~/.local/state."""
+    """Return the folder of files that outlive a run: $XDG_STATE_HOME/cloudbench, by default under ~/.local/state."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(state) / "cloudbench"
 
@@ -152,7 +152,7 @@ class Journal:
         return journal
 
     def bind(self, endpoint: str, region: str, account: str) -> None:
-        """Write where this run creates resources; before the first intention."""
+        """Write where this run creates resources; call it before the first intention."""
         with self._lock:
             if self._bound == (endpoint, region, account):
                 return
@@ -185,7 +185,7 @@ class Journal:
             self._note_outcome({"record": "done", "token": intention.token, "ids": list(intention.ids)})
 
     def note_gone(self, ids: Sequence[str]) -> None:
-        """Write that these resources no longer exist, so that a reaping does not look for them."""
+        """Write that these resources no longer exist, so that `reap` does not look for them."""
         self._note_outcome({"record": "gone", "ids": list(ids)})
 
     def note_kept(self, ids: Sequence[str]) -> None:
@@ -214,7 +214,7 @@ class Journal:
             self._stream.close()
 
     def _note_outcome(self, record: Mapping[str, Any]) -> None:
-        """Write an outcome if possible. Without it a later reaping is slower; tags still find everything."""
+        """Write an outcome if possible. Without it a later reap is slower, but still finds everything by tags."""
         with suppress(JournalError):
             self._write(record)
 

@@ -47,7 +47,7 @@ class Keeping:
         used = {each.placement_group for each in described}
         names = [each.id for each in created if each.kind is PLACEMENT_GROUP and each.id in used]
         found = PLACEMENT_GROUP.described(self._run.clients, names).values() if names else ()
-        of_names = [str(each["GroupId"]) for each in found]  # their tags go by id, all else by name
+        of_names = [str(each["GroupId"]) for each in found]  # CreateTags takes their ids, not names
         ids = [*(each.id for each in described), *volumes, *groups]
         self._run.clients.repeat_call(
             f"mark what is kept of {test}",
@@ -58,7 +58,7 @@ class Keeping:
         ids += names
         self._run.journal.note_kept(ids)
         folder = _folder_of(self._run.run_id)
-        shutil.copy(self._run.journal.path, folder / _JOURNAL)  # the run removes its own at its end
+        shutil.copy(self._run.journal.path, folder / _JOURNAL)  # the run removes the original at its end
         self._ledger.keep(ids)
         kept = tuple(self._extended(each) for each in described)
         self.kept += kept
@@ -99,7 +99,7 @@ class Keeping:
 
 
 def kept_runs() -> Iterator[tuple[str, JournalContent]]:
-    """Yield the runs that have kept something from this machine, each with what its journal says of that."""
+    """Yield the runs of this machine that have kept something, each with its journal, limited to what it kept."""
     for path in sorted(state_directory().glob(f"kept/*/{_JOURNAL}")):
         content = read_journal(path)
         kept = set(content.kept)
@@ -113,14 +113,14 @@ def logins_of(run_id: str) -> Path:
 
 
 def _folder_of(run_id: str) -> Path:
-    """Return `logins_of` a run, which is made if it is missing."""
+    """Create the folder `logins_of` a run if it is missing, and return it."""
     folder = logins_of(run_id)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def forget_logins(run_id: str) -> None:
-    """Remove the key and the known hosts of a run that keeps nothing any more."""
+    """Remove the folder `logins_of` a run that no longer keeps anything."""
     shutil.rmtree(logins_of(run_id), ignore_errors=True)
 
 

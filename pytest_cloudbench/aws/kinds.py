@@ -1,4 +1,4 @@
-"""The kinds of resources that a run creates: how the API describes each, and how it names what it does not know."""
+"""The kinds of resources that a run creates: how the API describes each, and how it reports unknown ids."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NAMED = 5
 class Kind:
     """One kind of resource.
 
-    name: for people. describe, key: the call that lists it and the field of its answer. id_key, id_filter: where its id
-    is, and the filter by it; unlike a list of ids, a filter does not fail for one that is not visible.
-    unknown: the error codes for an id that the service does not know. busy: those while something still holds it.
-    gone: the states in which it no longer exists. owner: the parameters of the call that leave out what other accounts
-    share.
+    name: for display. describe, key: the call that lists it and the field of its answer. id_key, id_filter: the field
+    of its id and the filter for it; unlike a list of ids, a filter does not fail for an id that is not visible.
+    unknown: the error codes for an id that the service does not know. busy: the error codes while something still uses
+    it. gone: the states in which it no longer exists. owner: the parameters of the call that leave out what other
+    accounts share.
     """
 
     name: str

@@ -19,8 +19,9 @@ from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups, check_one_zone, check_strategy
 from .waits import all_of, gather
 
-# EC2 API Reference, "Error codes": refusals that another zone or type may not share. The first group also comes later,
-# as the StateReason of an instance that ends instead of running, with InternalError for a machine that failed.
+# EC2 API Reference, "Error codes": refusals that may not occur in another zone or for another type. The codes of the
+# first line also occur later, as the StateReason of an instance that ends instead of running; InternalError means a
+# failed machine.
 NO_ROOM = frozenset(
     {
         *("InsufficientInstanceCapacity", "InsufficientVolumeCapacity", "InternalError"),
@@ -33,7 +34,7 @@ Layout = tuple[Placement, ...]
 
 
 class Catalog(NamedTuple):
-    """What a region offers: instance types, images and places. Asking it creates nothing."""
+    """What a region offers: instance types, images and places. Queries create nothing."""
 
     types: InstanceTypes
     images: Images
@@ -53,7 +54,7 @@ class Launches:
         *,
         hold: Callable[[Sequence[LaunchedInstance]], None],
     ) -> None:
-        """`release` takes the instances of a launch that failed, `hold` each instance once it is launched."""
+        """`release` is called with the instances of a failed launch, `hold` with each instance once it is launched."""
         self._types = catalog.types
         self._images = catalog.images
         self._places = catalog.places
@@ -77,7 +78,7 @@ class Launches:
     def run(
         self, launches: Sequence[Launch], placement_group: PlacementGroup | str | None
     ) -> tuple[LaunchedInstance, ...]:
-        """Launch all of them and wait until they run and have addresses; return them in their order."""
+        """Launch all of them and wait until they run and have addresses; return them in the given order."""
         if not launches:
             raise CloudError("cannot launch 0 instances: request at least one")
         self._doorway.check()
@@ -96,7 +97,7 @@ class Launches:
             self._doorway.ssh_from,
         ]
         all_of(questions)
-        # The answers are known by now; no question is asked twice.
+        # The answers are cached by now: no query is made twice.
         zones = self._groups.zones_in_use(group) if group else ()
         attempts = self._attempts(options, strategy, zones, group.name if group else None)
         plans = [plan for attempt in attempts for plan in attempt]
@@ -111,7 +112,7 @@ class Launches:
         all_of(ways_in)
         return self._ask_in_turn(attempts, group)
 
-    # What is known before
+    # Before anything is created
 
     def _options(self, launches: Sequence[Launch]) -> list[list[Launch]]:
         """Return the launches as requested, then each set of alternatives. Raises UnknownInstanceType.
@@ -165,7 +166,7 @@ class Launches:
         return found
 
     def _look_ahead(self, type_name: str, zone: str | None, subnet_id: str | None) -> None:
-        """Ask where a type can be launched; whoever needs the answer reports its errors."""
+        """Find in advance where a type can be launched; errors are raised when the answer is needed."""
         with suppress(CloudError):
             self._places.find(type_name, zone, subnet_id)
 

@@ -1,9 +1,9 @@
-"""The lease of an instance: it shuts itself down unless its run goes on renewing the lease.
+"""The lease of an instance: it shuts itself down unless its run keeps renewing the lease.
 
 The instance ends even if its run is killed and no other run starts. The timer runs in the instance: user data starts it
-at every boot, and a renewal starts it if it does not run. EC2 terminates an instance that shuts itself down, because it
-was launched so, and deletes the volumes that go with it. The run renews all its leases one minute after a launch, and
-then each time half of their length is over.
+at every boot, and a renewal starts it if it does not run. By an option of its launch, EC2 terminates an instance that
+shuts itself down, and deletes its volumes with DeleteOnTermination. The run renews all its leases one minute after a
+launch, and then after every half lease.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEASE_TAG = "cloudbench:lease-until"
-"""Its value on an instance is when the lease ends unless it is renewed, as ISO 8601 in UTC."""
+"""Its value on an instance is the end of the lease unless it is renewed, as ISO 8601 in UTC."""
 DEFAULT_LEASE_S = 3600.0
 RENEWING = "cloudbench-lease"
 """Name of the thread that renews the leases of a run."""
@@ -40,15 +40,16 @@ RENEWING = "cloudbench-lease"
 RENEW_WITHIN_S = 30.0
 """How long a host may take to answer when its lease is renewed."""
 FIRST_RENEWAL_S = 60.0
-"""When the lease of a new instance is renewed first: by then most answer, and it shows that their timers run."""
+"""The first renewal after a launch: by then most instances answer, and the renewal shows that their timers run."""
 SHORTEST_ON_AWS_S = 600.0
 """A boot, a slow launch beside it and a failed renewal or two must fit into one lease."""
 
-# In memory, so that a full disk does not end a lease. Moved into place, so that the timer never reads half of it.
-# By the uptime, because the clock may be set at any time. The timer is a file, because systemd replaces ${...} and $$
-# in the words of a command. The kernel does not end systemd's service if a load needs all memory, and it outlives
-# cloud-init's own. Without default dependencies systemd starts it although the boot has not come to its end or failed,
-# and does not stop it when a shutdown begins, which may hang. A forced power-off waits for no disk.
+# The lease's end is in memory, so that a full disk does not end the lease. It is moved into place, so that the timer
+# never reads half of it. It is an uptime, because the clock may be set at any time. The timer is a file, because
+# systemd replaces ${...} and $$ in the words of a command. As a systemd service, it outlives cloud-init's service, and
+# the kernel does not kill it if a load needs all memory. Without default dependencies systemd starts it before the boot
+# has completed, even if the boot fails, and does not stop it when a shutdown begins, which may hang. A forced power-off
+# does not wait for disks.
 _END = "/run/cloudbench-lease"
 _START = f"""end={_END}
 read up rest </proc/uptime
@@ -84,9 +85,10 @@ def renewal_command(lease_s: float) -> list[str]:
 
 
 def why_alive(lease_ends: Sequence[float], newest: float | None, now: float) -> str:
-    """Return why a run may be going on, by its lease tags and its newest resource: a part of a sentence; "" if not.
+    """Return why a run may still be going on, by its lease tags and newest resource: a part of a sentence; "" if not.
 
-    All times are in seconds since 1970. A resource newer than every lease shows a run whose tags were not renewed.
+    All times are in seconds since 1970. A resource newer than the end of every lease shows a run that did not renew its
+    tags.
     """
     last_end = max(lease_ends, default=None)
     if last_end is not None and last_end > now:
@@ -106,8 +108,8 @@ def lease_end(lease_s: float) -> str:
 class Leases:
     """Renews the leases of a run's instances. Thread-safe.
 
-    A thread renews them, so that the test may do anything meanwhile. A stopped instance has no timer; its next boot
-    begins a new lease.
+    A thread renews them, so that the test is not blocked. A stopped instance has no timer; its next boot begins a new
+    lease.
     """
 
     def __init__(
@@ -120,8 +122,8 @@ class Leases:
     ) -> None:
         """`open_host` returns a host that may take some seconds to connect.
 
-        `others` returns the ids of what the run has all the time: their tag shows that a run without instances lives.
-        `refresh` returns an instance as it is described now.
+        `others` returns the ids of resources that last as long as the run: their tag shows that a run without instances
+        is alive. `refresh` returns an instance as it is described now.
         """
         self.lease_s = lease_s
         self._clients = clients
@@ -137,7 +139,7 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     def hold(self, instances: Iterable[LaunchedInstance]) -> None:
-        """Renew the leases of these from now on, or note how they are described now."""
+        """Renew the leases of these instances from now on, or replace their descriptions."""
         with self._changed:
             self._held.update((each.id, each) for each in instances)
             if not self._held:
@@ -149,7 +151,7 @@ class Leases:
                 self._thread.start()
 
     def drop(self, instance_ids: Iterable[str]) -> None:
-        """Renew the leases of these no more: they are being removed."""
+        """Stop renewing the leases of these instances, such as before their removal."""
         with self._changed:
             for each in instance_ids:
                 self._held.pop(each, None)
@@ -157,7 +159,7 @@ class Leases:
     def extend(self, instance: LaunchedInstance, lease_s: float) -> bool:
         """Begin one last lease of this length. Return False if the instance did not accept it."""
         self.drop([instance.id])
-        with self._renewing:  # a renewal that goes on would make it short again
+        with self._renewing:  # a renewal in progress would shorten it again
             try:
                 self._set_timer(instance, lease_s)
             except Exception as error:
@@ -167,7 +169,7 @@ class Leases:
         return True
 
     def close(self) -> None:
-        """Renew no more leases."""
+        """Stop renewing leases."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -192,21 +194,21 @@ class Leases:
 
     def _renew(self) -> bool:
         with self._changed:
-            # Those that Describe may not show yet come last: they keep no worker from the others.
+            # Those that Describe may not show yet come last, so that they do not delay the others.
             held = sorted(self._held.values(), key=lambda each: each.state == "pending")
         self._set_tags([*(each.id for each in held), *self._others()], self.lease_s)
         results = gather([partial(self._set_timer, each, self.lease_s) for each in held])
         failed = {each.id for each, it in zip(held, results, strict=True) if isinstance(it, Exception)}
         for instance, result in zip(held, results, strict=True):
             if isinstance(result, Exception) and instance.id in self._held:
-                # A new instance may be booting: one failure is nothing to warn of.
+                # A new instance may be booting: the first failure needs no warning.
                 level = logging.WARNING if instance.id in self._failed else logging.DEBUG
                 log.log(level, "the lease of %s was not renewed, it is tried again: %s", instance, result)
         self._failed = failed
         return not failed & self._held.keys()
 
     def _as_it_is(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Return an instance that was pending as it is described now: its launch may still wait for another one."""
+        """Return an instance, refreshed if it was pending: its launch may still be waiting for another instance."""
         if instance.state == "pending":
             with suppress(CloudError):
                 return self._refresh(instance)
@@ -225,11 +227,11 @@ class Leases:
             )
         except CloudError as error:
             if len(ids) > 1 and not is_temporary(error):
-                # One that no longer exists fails the whole call: repeat it one by one.
+                # An id that no longer exists fails the whole call: repeat it for each id.
                 for each in ids:
                     self._set_tags([each], lease_s)
                 return
-            # The tag is for people and for `cloudbench reap`; the timer ends the instance.
+            # The tag is for users and for `cloudbench reap`; the timer ends the instance.
             log.warning("the tag %s of %s was not renewed: %s", LEASE_TAG, ", ".join(ids), error)
 
     def _set_timer(self, instance: LaunchedInstance, lease_s: float) -> None:

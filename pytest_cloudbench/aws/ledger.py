@@ -1,4 +1,4 @@
-"""What a run has created and what of it is gone: by the ids of its journal and by its tag, never by one alone."""
+"""Which resources a run created and which are gone: by the ids of its journal and by its tag, never by one alone."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ AskPrices = Callable[[Sequence[str]], Prices | None]
 """Returns the prices of the region and of these instance types; None if they are unknown."""
 
 _MOST_IDS = 200
-"""EC2 takes at most so many values in a filter."""
+"""The most values that EC2 accepts in one filter."""
 
 
 @dataclass(eq=False)
 class Tracked:
-    """A resource of the run, and how far its removal is.
+    """A resource of the run, and the progress of its removal.
 
-    created: when it was created, in seconds since 1970. seen: the API has described it; was_there: as existing.
-    accepted: the service accepted its removal. refused: its removal was refused for a reason that does not pass by
-    itself. asked_at: when its removal was first asked for, by the monotonic clock.
+    created: when it was created, in seconds since 1970. seen: the API has described it. was_there: the API has
+    described it as existing. accepted: the service accepted its removal. refused: its removal was refused for a reason
+    that is not temporary. asked_at: when its removal was first requested, by the monotonic clock.
     """
 
     kind: Kind
@@ -82,8 +82,8 @@ class Ledger:
     """The resources of one run. Thread-safe.
 
     A resource is known once the journal has its id or the API shows the run's tag on it. It is gone once the API
-    describes its end, or no longer describes it after the service accepted its removal: an answer that lacks a
-    resource may be a late one.
+    describes its end, or no longer describes it after the service accepted its removal: an answer that lacks a resource
+    may be out of date.
     """
 
     def __init__(
@@ -96,11 +96,13 @@ class Ledger:
         kept: Sequence[str] | None = (),
         ask_prices: AskPrices = lambda _: None,
     ) -> None:
-        """`intentions` returns the creating calls of the run's journal; None if there is no journal. `gone` are the
-        ids that it says are gone, `kept` those that stay, with all that is tagged so; None if they are removed too.
+        """`intentions` returns the creating calls of the run's journal; None if there is no journal.
 
-        Kinds that no call created are not asked for: most runs have no placement groups and no snapshots, and then
-        need no permission for them.
+        `gone` are the ids that the journal says are gone. `kept` are those that stay, like all with the kept tag; None
+        if they are removed too.
+
+        Kinds that no call created are not described: most runs have no placement groups or snapshots, and need no
+        permission for them.
         """
         self._known_gone = frozenset(gone)
         self._kept = None if kept is None else set(kept)
@@ -116,7 +118,7 @@ class Ledger:
         """The kinds that the service refuses to describe, by name, each with its refusal."""
 
     def track(self, kind: Kind, resource_id: str, created: float | None = None) -> Tracked:
-        """Return the entry of a resource, which is made if it is new; it counts as created now."""
+        """Return the entry of a resource; a new one counts as created at `created`, by default now."""
         with self._lock:
             return self._tracked.setdefault(
                 (kind.name, resource_id),
@@ -144,7 +146,7 @@ class Ledger:
         return [each for each in self.all() if not each.gone and not self.keeps(each.id)]
 
     def left(self) -> tuple[Leftover, ...]:
-        """Return what is not known to be gone, for a report; asks nothing."""
+        """Return what is not known to be gone, for a report; makes no EC2 calls."""
         return self._leftovers(self.outstanding())
 
     def removed(self) -> tuple[str, ...]:
@@ -170,18 +172,18 @@ class Ledger:
         return attached | ({self._ends_with[volume.id]} if volume.id in self._ends_with else set())
 
     def is_settled(self, resource: Tracked) -> bool:
-        """Return True if the API would know the resource if it existed.
+        """Return True if the API would show the resource if it existed.
 
-        That it was shown once proves nothing: the next answer may come from a place that does not know it yet.
+        An earlier answer that showed it does not prove this: the next one may come from a replica that lacks it.
         """
         return time.time() - resource.created > self._clients.settle_s
 
     def look(self, kinds: Iterable[Kind] | None = None, *, listed: bool) -> dict[str, CloudError]:
-        """Ask the API, about each kind in one call or two, and note what has gone.
+        """Describe each kind, in one call or two, and note what is gone.
 
-        `listed`: ask for everything with the run's tag, and then for known ids that it lacks; else only for known ids
-        that are not gone. A refusal is noted in `blind`. A temporary error changes nothing; return those by the names
-        of the kinds that were not answered for.
+        `listed`: describe everything with the run's tag, and then known ids that the answer lacks; else only known ids
+        that are not gone. A refusal is noted in `blind`. A temporary error changes nothing; return these errors by the
+        names of their kinds.
         """
         unanswered: dict[str, CloudError] = {}
         asked = [kind for kind in (self._kinds() if kinds is None else kinds) if kind.name not in self.blind]
@@ -195,7 +197,7 @@ class Ledger:
         return unanswered
 
     def remaining(self) -> tuple[Leftover, ...]:
-        """Return what of the run the API shows now. Raises CloudError if it cannot be asked."""
+        """Return the resources of the run that the API shows now. Raises CloudError if a call fails."""
         for kind in self._kinds():
             self._look_at(kind, listed=True)
         return self._leftovers([each for each in self.outstanding() if each.description])
@@ -268,8 +270,8 @@ class Ledger:
             self._ends_with.pop(resource.id, None)
 
     def _note_absent(self, resource: Tracked) -> None:
-        # EC2 shows an instance for an hour after its end: one that is not shown may be too new.
-        # Where a permission depends on tags, removing what no longer exists is refused as unauthorized.
+        # EC2 shows an instance for an hour after its end: one that is not shown may be too new. If a permission depends
+        # on tags, EC2 reports the removal of what no longer exists as unauthorized.
         settled = self.is_settled(resource)
         ended = (resource.accepted and (resource.kind is not INSTANCE or settled)) or (
             resource.refused and settled

@@ -113,7 +113,7 @@ class Modifications:
 def _new_figures(old: VolumeSpec, new: VolumeSpec) -> dict[str, int]:
     """Return the figures that differ, for a ModifyVolume request.
 
-    The defaults of the type too: a request without figures keeps those that the volume has.
+    The type's defaults are included: a request without figures keeps those of the volume.
     """
     kind = VOLUME_TYPES.get(new.type)
     iops = new.iops if kind and kind.takes_iops else new.requested_iops
@@ -127,7 +127,7 @@ def _new_figures(old: VolumeSpec, new: VolumeSpec) -> dict[str, int]:
 
 
 def _is_for(modification: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Return True if a modification has the targets that a ModifyVolume request asked for."""
+    """Return True if a modification has the targets of a ModifyVolume request."""
     return all(modification.get(f"Target{name}", value) == value for name, value in asked.items())
 
 

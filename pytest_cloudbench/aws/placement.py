@@ -65,10 +65,10 @@ class Places:
         )
 
     def _reachable(self, subnets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the subnets whose instances SSH can reach by the network that may reach port 22; SSM reaches all.
+        """Return the subnets whose instances can be reached; SSM reaches all.
 
-        If that network is this machine's public address, only public addresses can be reached. Raises NoNetwork if no
-        subnet is left.
+        If SSH comes from this machine's public address, only those that assign public addresses are left. Raises
+        NoNetwork if no subnet is left.
         """
         access = self._clients.access
         if access.way_in == "ssm" or access.address != "auto" or access.ssh_from_cidr is not None:
@@ -110,8 +110,8 @@ class Places:
     def zone_of_reservation(self, reservation_id: str, type_name: str, zone: str | None) -> str:
         """Return the zone of a Capacity Reservation that an instance of this type can be launched into.
 
-        Raises NotOffered if there is no such reservation, ZoneMismatch if it is not in `zone` (None: any). A new one
-        may be shown as pending for five minutes although it can be used (EC2 User Guide, "View the state").
+        Raises NotOffered if there is no usable one for this type, ZoneMismatch if it is not in `zone` (None: any). A
+        new one may be shown as pending for five minutes although it can be used (EC2 User Guide, "View the state").
         """
         if reservation_id not in self._reservations:
             try:

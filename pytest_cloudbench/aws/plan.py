@@ -1,4 +1,4 @@
-"""What tests would create in EC2, at what price and under which ceilings, and what it would refuse. Creates nothing."""
+"""What tests would create in EC2, its price and ceilings, and what EC2 would refuse. Nothing is created."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NOT_ASKED = (
     "the permissions to attach, tag, change, stop and remove what was created: a dry run of these calls needs an "
     "existing resource"
 )
-# What differs between calls that EC2 answers alike.
+# Parameters that do not change EC2's answer to a dry run.
 _OF_ONE_CALL = ("TagSpecifications", "UserData", "PublicKeyMaterial")
 
 _NO_QUOTA = "NoSuchResourceException"
-"""The answer of Service Quotas for a quota that does not exist, as in an embedded region without quotas."""
+"""The error code of Service Quotas for a quota that does not exist, as in an embedded region without quotas."""
 _NOT_ALLOWED = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
 # What every run reads: to plan its launches, to wait for them, and to see that all is gone.
 _READS = (
@@ -40,7 +40,7 @@ _READS = (
 )
 
 DryRun = tuple[str, str, dict[str, Any]]
-"""What a call creates, its operation and its parameters."""
+"""What a call does, in words, its operation and its parameters."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class RequestedSet:
 
 @dataclass(frozen=True)
 class PlannedInstance:
-    """One instance to be launched, and all that decides its price; ``others`` if there is no room for it."""
+    """One instance to be launched, and all that decides its price; ``others`` are tried if there is no room for it."""
 
     launch: Launch
     limits: InstanceLimits
@@ -65,7 +65,7 @@ class PlannedInstance:
 
     @property
     def options(self) -> tuple[PlannedInstance, ...]:
-        """What is launched, in this order, as long as there is no room."""
+        """The instances to try, in this order, until there is room for one."""
         return (self, *self.others)
 
 
@@ -84,7 +84,7 @@ class PlannedSet:
 
 
 class Planner:
-    """Plans hardware in the region of a cloud. It asks and creates nothing. ``prices`` may be None."""
+    """Plans hardware in the region of a cloud, and creates nothing. ``prices`` may return None."""
 
     def __init__(self, cloud: Cloud, prices: Callable[[Sequence[str]], Prices | None]) -> None:
         self._cloud = cloud
@@ -107,7 +107,7 @@ class Planner:
         return PlannedSet(requested, tuple(instances), tuple(charges))
 
     def _instance(self, launch: Launch, place: Placement | None = None) -> PlannedInstance:
-        """Return an instance as it would be launched in a place, or else in the first that offers it."""
+        """Return an instance as it would be launched in ``place``, by default the first that offers it."""
         cloud, catalog = self._cloud, self._cloud.catalog
         limits = launch.limited(cloud.limits(launch.type))
         place = place or catalog.places.find(launch.type, launch.zone, cloud.access.subnet_id)
@@ -120,7 +120,7 @@ class Planner:
         return PlannedInstance(launch, limits, place, image, public, tuple(others))
 
     def _in_reservation(self, launch: Launch) -> Launch:
-        """Return the launch in the zone of its Capacity Reservation, as the launch itself goes there."""
+        """Return the launch in the zone of its Capacity Reservation, where it would be launched."""
         if launch.capacity_reservation is None or self._cloud.access.subnet_id is not None:
             return launch
         places = self._cloud.catalog.places
@@ -128,10 +128,10 @@ class Planner:
         return replace(launch, zone=zone)
 
     def refusals(self, planned: Iterable[PlannedSet]) -> tuple[list[str], list[str]]:
-        """Ask EC2, by dry runs, whether it would allow every creating call and what every run reads.
+        """Ask EC2, by dry runs, whether it would allow the creating calls and the reads of a run.
 
-        Return a sentence for each creating call that it would refuse and one with all missing permissions, and one for
-        each thing that stays unknown.
+        Return two lists of sentences: refused calls, exceeded quotas and all missing permissions; and what stays
+        unknown.
         """
         planned = list(planned)
         calls = [*self._creating_calls(planned), *self._reading_calls(planned)]
@@ -220,7 +220,7 @@ class Planner:
         return list({_key(call): call for call in reversed(calls)}.values())[::-1]
 
     def _reading_calls(self, planned: Sequence[PlannedSet]) -> list[DryRun]:
-        """Return what a run of this reads."""
+        """Return the reads of a run of this hardware."""
         launches = [each.launch for one in planned for each in one.instances]
         more = {
             "describe_key_pairs": self._cloud.access.makes_key_pair,
@@ -228,7 +228,7 @@ class Planner:
             "describe_capacity_reservations": any(each.capacity_reservation for each in launches),
         }
         asked = [*_READS, *(operation for operation, needed in more.items() if needed)]
-        # The answer about all types is by far the largest of them, and an endpoint may not know dry runs.
+        # Only the planned types: the answer about all types is by far the largest, and an endpoint may ignore DryRun.
         types = {"InstanceTypes": list(dict.fromkeys(each.type for each in launches))[:100]}
         parameters = {"describe_instance_types": types} if launches else {}
         return [(each.replace("_", " "), each, parameters.get(each, {})) for each in asked]
@@ -244,7 +244,7 @@ class Planner:
 
 
 def _key(call: DryRun) -> str:
-    """Return what decides about EC2's answer to a call."""
+    """Return what determines EC2's answer to a call."""
     _, operation, parameters = call
     return repr((operation, {name: each for name, each in parameters.items() if name not in _OF_ONE_CALL}))
 

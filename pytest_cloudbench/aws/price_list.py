@@ -1,4 +1,4 @@
-"""Prices from the AWS Price List API, each asked once a day and kept in a file.
+"""Prices from the AWS Price List API, each queried once a day and kept in a file.
 
 The products and their attributes are those of the offers AmazonEC2, AmazonVPC and AWSDataTransfer (AWS Price List API,
 GetProducts). Their usage types begin with a code of the region, except in us-east-1, so their ends are compared.
@@ -47,11 +47,11 @@ class _Offer(NamedTuple):
 class PriceList:
     """The prices of one region; ``access`` is how to reach that region. Thread-safe.
 
-    Prices of a region on this machine are not kept: another region may serve others tomorrow.
+    Prices of an endpoint on this machine are not kept: another region there may have different ones tomorrow.
     """
 
     def __init__(self, access: CloudAccess, region: str, cache: Path | None = None) -> None:
-        # Clients of its own, whose answers no evidence keeps: the list is long.
+        # Separate clients, so that evidence does not record the answers: the list is long.
         self._clients = Clients(replace(access, region=_REGION_OF_THE_SERVICE))
         self._region = region
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class PriceList:
         self._cache = cache or (None if access.is_loopback else _cache_directory() / f"{region}.json")
 
     def prices(self, instance_types: Iterable[str]) -> Prices:
-        """Return the prices of the region, among them those of these types as far as the list has them.
+        """Return the prices of the region, including those of these types as far as the list has them.
 
         Raises CloudError if the list cannot be read.
         """
@@ -155,7 +155,7 @@ class PriceList:
                         yield _Offer(attributes, str(dimension.get("unit", "")), price)
 
     def _kept(self) -> dict[str, Any] | None:
-        """Return the prices that were kept within a day; None if there are none that can be read."""
+        """Return the prices that were kept less than a day ago; None if there are none or they cannot be read."""
         if self._cache is None:
             return None
         try:
@@ -178,7 +178,7 @@ class PriceList:
 
 
 def _is_complete(kind: str, prices: Mapping[str, Any]) -> bool:
-    """Return True if nothing that a volume of this type is billed for lacks its price."""
+    """Return True if everything that a volume of this type is billed for has a price."""
     needed = {"io1": ("iops",), "io2": ("iops",), "gp3": ("iops", "mib_per_s")}.get(kind, ())
     return all(part in prices for part in ("gib", *needed))
 

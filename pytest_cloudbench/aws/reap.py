@@ -69,13 +69,13 @@ class Elsewhere:
 def reap(
     access: CloudAccess, *, directory: Path | None = None, bounds: Bounds | None = None
 ) -> tuple[Reaped | Elsewhere, ...]:
-    """Remove what killed runs on the same endpoint, account and region left; report the journals of other ones.
+    """Remove what killed runs on the same endpoint, account and region left; report the journals of others.
 
-    A locked journal belongs to a live run and is skipped. One of another boot is skipped while the run's lease lasts:
-    in a home directory that machines share, the lock may be invisible to this one. A journal of an endpoint on this
-    machine that no longer exists is deleted. Runs that kept instances, all of which have ended, lose what was kept with
-    these. Without a journal no request is made. Raises CloudError (no credentials,
-    no region) if a journal may concern this account but that cannot be asked.
+    A locked journal belongs to a live run and is skipped. A journal of another boot is skipped while the run's lease
+    lasts: if machines share a home directory, the lock may be invisible to this one. A journal of an endpoint on this
+    machine that no longer exists is deleted. Once all kept instances of a run have ended, what was kept with them is
+    removed too. Without a journal no request is made. Raises CloudError (no credentials, no region) if a journal may
+    concern this account but the account is unknown.
     """
     clients: Clients | None = None
     reaped: list[Reaped] = []
@@ -109,7 +109,7 @@ def reap(
             continue
         clients = clients or Clients(access, bounds)
         if is_of(content, clients) and not _has_instances(clients, run_id):
-            # What it kept needed its instances, which ended by their leases.
+            # The rest was kept for the instances, whose leases have ended.
             result = remove_run(clients, run_id, content, bounds=bounds, kept=True)
             if not result.problems and not result.left:
                 forget_logins(run_id)
@@ -126,7 +126,7 @@ def remove_run(
     ask_prices: AskPrices = lambda _: None,
     kept: bool = False,
 ) -> Reaped:
-    """Remove all that carries the run's tag or stands in its journal, if there is one, and verify that it is gone.
+    """Remove all resources with the run's tag or in its journal, if there is one, and verify that they are gone.
 
     What the run has kept stays, unless `kept` is True.
     """
@@ -153,7 +153,7 @@ def ledger_of(
     *,
     kept: bool = False,
 ) -> Ledger:
-    """Return the ledger of a run that has ended; with what it has kept if `kept` is True."""
+    """Return the ledger of a run that has ended; `kept` includes kept resources for removal."""
     if content is None:
         return Ledger(clients, run_id, kept=None if kept else (), ask_prices=ask_prices)
     created, gone = content.intentions, content.gone
@@ -168,14 +168,14 @@ def journals(directory: Path | None = None) -> list[Path]:
 
 
 def is_of(content: JournalContent, clients: Clients) -> bool:
-    """Return True if a run was on the endpoint, in the region and the account of these clients."""
+    """Return True if a run used the endpoint, the region and the account of these clients."""
     if content.region != clients.region or content.endpoint != clients.endpoint:
         return False
     return content.account == clients.identity().account
 
 
 def is_of_this_boot(content: JournalContent) -> bool:
-    """Return True if the run was on this machine since it booted, so that its lock is seen here."""
+    """Return True if the run was on this machine since it booted, so that its lock is visible here."""
     return content.boot_id in ("", boot_id())
 
 
@@ -186,7 +186,7 @@ def _has_instances(clients: Clients, run_id: str) -> bool:
 
 
 def _alive_elsewhere(clients: Clients, content: JournalContent) -> str:
-    """Return why the run of another machine may be going on, "" if it has ended. Raises CloudError."""
+    """Return why the run of another machine may still be going on, "" if it has ended. Raises CloudError."""
     found = [
         tags_of(each)
         for kind in (INSTANCE, KEY_PAIR, SECURITY_GROUP)

@@ -1,4 +1,4 @@
-"""`cloudbench reap`: show what runs have left, ask, and remove it."""
+"""`cloudbench reap`: show what runs have left, ask for confirmation, and remove it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ASKS_FOR_REGIONS = "us-east-1"
 """The region whose endpoint lists the regions if none is configured, as in the AWS CLI."""
 
 NOTHING_LEFT, LEFT, NOT_REMOVED, NOT_ASKED = 0, 1, 2, 3
-"""Exit codes: nothing of what was chosen is left; something is; nothing was removed; a region could not be asked."""
+"""Exit codes: all that was chosen is gone; something is left; nothing was removed; a region could not be queried."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def reap_command(
     bounds: Bounds | None = None,
     ask: Callable[[str], str] | None = None,
 ) -> int:
-    """Show, ask and remove; return the exit code. `ask` puts a question; None if nobody can be asked."""
+    """Show, ask and remove; return the exit code. `ask` asks the user a question; None if that is not possible."""
     base = access or CloudAccess()
     code, chosen = NOTHING_LEFT, []
     try:
@@ -92,7 +92,7 @@ def reap_command(
 
 
 def _ask_prices(clients: Clients, listed: Prices | None) -> AskPrices:
-    """Return the prices of the file, else a way to ask the price list; without a permission for it none are known."""
+    """Return a function for the prices of the file, else of the price list; None if that cannot be read."""
 
     def ask(types: Sequence[str]) -> Prices | None:
         from .price_list import PriceList
@@ -162,7 +162,7 @@ def _leave_kept(run: FoundRun) -> FoundRun:
 
 
 def _elsewhere(regions: set[str], choice: Choice) -> Elsewhere | None:
-    """Return the journals of killed runs in regions that were not asked."""
+    """Return the journals of killed runs in regions that were not queried."""
     runs = []
     for path in journals():
         with locked(path) as stream:

@@ -1,4 +1,4 @@
-"""Removing what a run created: look, ask for what can be removed now, and look again until it is gone."""
+"""Removing what a run created: describe it, request what can be removed now, and repeat until all is gone."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _GROUPS = (SECURITY_GROUP, PLACEMENT_GROUP)
 class Removal:
     """Removes the resources of a ledger. Every step may be repeated, also after an interrupt.
 
-    What is refused for a reason that does not pass by itself, such as a missing permission, is set aside and asked for
-    once more at the end. The rest is asked for until it is gone or its time is up.
+    A removal that is refused for a reason that is not temporary, such as a missing permission, is retried once at the
+    end. Other removals are retried until the resource is gone or its time is up.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Removal:
         pace: Pace = OFTEN,
         when_gone: Callable[[Sequence[Tracked]], None] = lambda _: None,
     ) -> None:
-        """`when_gone` is called with released resources once they have gone."""
+        """`when_gone` is called with released resources once they are gone."""
         self._clients = clients
         self._ledger = ledger
         self._bounds = bounds
@@ -73,7 +73,7 @@ class Removal:
                 self._thread.start()
 
     def wait_for_released(self, timeout_s: float) -> None:
-        """Wait until the background has nothing left to do."""
+        """Wait until the background thread has nothing left to do."""
         if (thread := self._thread) is not None:
             thread.join(timeout_s)
 
@@ -112,8 +112,8 @@ class Removal:
         self._closing.set()
         self._end_background()
         for each in self._ledger.outstanding():
-            each.asked_at = time.monotonic() if each.accepted else None  # its time begins now
-        for _ in range(2):  # once more for what was refused: a permission or new credentials may have come
+            each.asked_at = time.monotonic() if each.accepted else None  # its time limit starts now
+        for _ in range(2):  # the second pass retries refused removals: permissions may be new
             self._try_refused_again()
             self._ledger.look(listed=True)
             while True:
@@ -126,7 +126,7 @@ class Removal:
                 return
 
     def _look_at_all(self) -> None:
-        """Look by tag and by id until the service answers for each kind; the rest is noted as not seen."""
+        """Look by tag and by id until the service answers for each kind; the other kinds are noted in `blind`."""
         unanswered: dict[str, CloudError] = {}
 
         def answered() -> bool | None:
@@ -140,7 +140,7 @@ class Removal:
     def problems(self) -> tuple[str, ...]:
         """Return a sentence for each reason of a refusal.
 
-        Refusals of the credentials are one; of the rest, those are one that refused the same call.
+        Equal error codes are one reason: for all kinds of resource if they refuse the credentials, else for each kind.
         """
         refused: dict[str, list[str]] = {}
         sentences: dict[str, CloudError] = {}
@@ -182,7 +182,7 @@ class Removal:
         return None
 
     def _look(self, active: Sequence[Tracked]) -> None:
-        """Look at what changes, and once an instance has ended at the volumes that waited for that."""
+        """Describe what changes and, once an instance has ended, the volumes that waited for its end."""
         waiting = [each for each in active if self._waits(each, active)]
         self._ledger.look({each.kind: None for each in active if each not in waiting}, listed=False)
         if any(each.kind is INSTANCE and not self._is_active(each) for each in active):
@@ -191,7 +191,7 @@ class Removal:
     # What can be done now
 
     def _waits(self, resource: Tracked, active: Sequence[Tracked]) -> bool:
-        """Return True if nothing can be asked of it before an instance has ended."""
+        """Return True if its removal must wait until an instance has ended."""
         ending = {each.id for each in active if each.kind is INSTANCE}
         if resource.kind is VOLUME:
             return bool(ending & self._ledger.instances_of(resource)) and not resource.accepted
@@ -201,7 +201,7 @@ class Removal:
         if resource.gone or resource.refused:
             return False
         if resource.kind.name in self._ledger.blind and resource.accepted:
-            return False  # nothing can be seen of it
+            return False  # its end cannot be seen
         if resource.asked_at is None or (resource.kind in _GROUPS and self._ledger.unsettled()):
             return True  # an instance that is not known yet may hold the group
         return time.monotonic() - resource.asked_at < self._limit_s(resource)
@@ -226,7 +226,7 @@ class Removal:
         tasks: list[Callable[[], None]] = [partial(self._terminate, to_end)] if to_end else []
         for each in active:
             if self._waits(each, active):
-                each.asked_at = None  # its time begins when it can be removed
+                each.asked_at = None  # its time limit starts when it can be removed
                 continue
             if each.accepted or each.kind is INSTANCE or each.state == "creating":
                 continue
@@ -248,7 +248,7 @@ class Removal:
                     for each in batch:
                         self._note_refusal(each, error)
                     continue
-                # One that cannot be terminated, or no longer exists, fails the whole call: repeat it one by one.
+                # One that cannot be terminated, or no longer exists, fails the whole call: repeat it for each.
                 for each in batch:
                     self._terminate([each])
             else:
@@ -294,7 +294,7 @@ class Removal:
 
     def _note_refusal(self, resource: Tracked, error: CloudError) -> None:
         if error.code in resource.kind.unknown:
-            # The service knows it no longer, or does not know it yet.
+            # The service no longer knows it, or does not know it yet.
             resource.accepted = self._ledger.is_settled(resource)
             return
         resource.problem = error

@@ -1,6 +1,6 @@
 """A run of the control plane: what all its parts know, and the tags by which it finds its resources.
 
-Nothing without the run's tag is ever touched.
+A run never changes a resource that has neither its tag nor an id in its journal.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ CREATED_TAG = "cloudbench:created"
 TOKEN_TAG = "cloudbench:token"  # noqa: S105  (not a secret)
 """Its value is the token of the creating call in the journal: it finds what a call created whose answer was lost."""
 KEPT_TAG = "cloudbench:kept"
-"""Its value on what stays after its run is the test that failed with it; only a request for it removes that."""
+"""On resources that stay after their run; its value is the failed test. `cloudbench reap --kept` removes them."""
 _LONGEST_VALUE = 255
 
 
 class Run(NamedTuple):
-    """What all parts of a run share: its clients, the id and the tags of what it creates, its journal and its times."""
+    """What all parts of a run share: its clients, its id, its tags, its journal and its time limits."""
 
     clients: Clients
     run_id: str
@@ -34,16 +34,16 @@ class Run(NamedTuple):
     lease_s: float = DEFAULT_LEASE_S
 
     def bind(self) -> None:
-        """Write endpoint, region and account to the journal, for a later reaping; before the first creating call."""
+        """Write endpoint, region and account to the journal, for a later reap; call it before any creating call."""
         account = self.clients.identity().account
         self.journal.bind(self.clients.endpoint, self.clients.region, account)
 
     def tagged(
         self, name: str, *resource_types: str, token: str = "", extra: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the TagSpecifications of the call that creates these resources; `name` is for people.
+        """Return the TagSpecifications of the call that creates these resources; `name` is for display.
 
-        `token` is the call's in the journal.
+        `token` is the call's token in the journal.
         """
         tags = {
             **self.tags,
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
 
 def reap_command(run_id: str, region: str, *, kept: bool = False) -> str:
-    """Return the command that removes what a run left, or also what it kept."""
+    """Return the command that removes what a run left, with `kept` also what it kept."""
     return f"cloudbench reap --run {run_id} --region {region}{' --kept' if kept else ''}"
 
 
@@ -73,7 +73,7 @@ def tags_of(description: Mapping[str, Any]) -> dict[str, str]:
 
 
 def belongs_to(resource: Mapping[str, Any], run_id: str) -> bool:
-    """Return True if the answer itself has the run's tag: an ignored filter must not delete other resources."""
+    """Return True if the answer itself has the run's tag: if a filter is ignored, other resources are not deleted."""
     return tags_of(resource).get(RUN_TAG) == run_id
 
 

@@ -19,7 +19,7 @@ from .waits import Watcher
 
 CREATE_SNAPSHOT = "create_snapshot"
 UNKNOWN = "InvalidSnapshot.NotFound"
-# The volume's former snapshot was requested less than 15 s ago, perhaps by an earlier attempt of this call.
+# The volume's previous snapshot was requested less than 15 s ago, perhaps by an earlier attempt of this call.
 _TOO_SOON = ("SnapshotCreationPerVolumeRateExceeded",)
 _SOURCE = "EC2 API Reference, CreateVolume"
 
@@ -43,8 +43,8 @@ class Snapshots:
     def create(self, volume: CreatedVolume, name: str) -> CreatedSnapshot:
         """Create and tag a snapshot in one call, and wait until it is complete.
 
-        It contains what has been written to the volume before the call. CreateSnapshot takes no client token: before
-        the call is repeated, the snapshot of an earlier attempt, whose answer was lost, is searched for by a tag.
+        It contains what was written to the volume before the call. CreateSnapshot takes no client token: before a
+        retry, a tag finds the snapshot of an earlier attempt whose answer was lost.
         """
         with self._run.journal.creating(CREATE_SNAPSHOT, f"of {volume}") as intention:
             tagged = self._run.tagged(name, "snapshot", token=intention.token)

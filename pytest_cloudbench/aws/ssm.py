@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 DOCUMENT = "AWS-RunShellScript"
 _OFTEN = Pace(0.02, 0.25, 3.0)
-"""For an endpoint on this machine, whose answers take time from what is measured there."""
+"""For an endpoint on this machine, whose answers take processor time from the measurements."""
 _SELDOM = Pace(1.0, 2.0, 15.0, jitter=0.2)
 # SSM API Reference, SendCommand and DescribeInstanceInformation.
 _SHORTEST_DELIVERY_S = 30
-# The document's executionTimeout; the agent takes a shorter one for a mistake, and uses an hour.
+# The document's executionTimeout; the agent treats a shorter one as a mistake, and uses an hour.
 _SHORTEST_RUN_S, _LONGEST_RUN_S = 5, 172_800
 _IDS_A_CALL = 50
 _ENDS_LATE_S = 15.0
-"""How much longer than its time a command may take until SSM reports that it was ended."""
+"""How long after a command's timeout SSM may report its end."""
 _ALIVE_S = 60.0
-"""How often a wait for a long command looks whether its agent is still online."""
+"""How often a wait for a long command checks that its agent is still online."""
 _REAPPEARS_S = 20.0
 _FOUND_WITHIN_S = 15.0
 """How long a command may be missing in the list of commands after it was sent."""
@@ -49,7 +49,7 @@ _NOT_STORED = ("NoSuchKey", "404", "AccessDenied")  # without s3:ListBucket a mi
 
 
 class SystemsManager:
-    """Makes the hosts of a run by SSM, and looks for all their agents together. Thread-safe."""
+    """Creates the hosts of a run over SSM, and describes all their agents together. Thread-safe."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -63,7 +63,7 @@ class SystemsManager:
         boot_s: float | None,
         when_booted: Callable[[Host], None] | None,
     ) -> Host:
-        """Return the instance as a host over SSM; nothing is asked before its first use."""
+        """Return the instance as a host over SSM; no request is made before its first use."""
         host = SsmHost(
             str(instance),
             InstanceCommands(self, instance),
@@ -77,7 +77,7 @@ class SystemsManager:
         return host
 
     def _described(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Return what SSM knows of the agents on these instances, by instance; others are left out."""
+        """Return what SSM knows of the agents on these instances, by instance; those without an agent are left out."""
         found: dict[str, Mapping[str, Any]] = {}
         for start in range(0, len(ids), _IDS_A_CALL):
             some = list(ids[start : start + _IDS_A_CALL])
@@ -117,7 +117,7 @@ class InstanceCommands:
             raise HostUnreachable(f"the SSM agent of {self._instance} was not online within {timeout_s:g} s")
 
     def _is_online(self, within_s: float) -> bool:
-        """Return True as soon as the agent is online, False if it is not within some seconds."""
+        """Return True as soon as the agent is online, False if it is not within `within_s` seconds."""
 
         def look(agent: Mapping[str, Any] | None) -> bool | None:
             return True if agent is not None and agent.get("PingStatus") == "Online" else None
@@ -151,7 +151,7 @@ class InstanceCommands:
     # Sending
 
     def _send(self, script: str, timeout_s: float, reach_s: float, *, through_bucket: bool) -> str:
-        """Send a script, again while SSM refuses it, and return the command's id."""
+        """Send a script, retry while SSM does not know the instance, and return the command's id."""
         refusal: CloudError | None = None
 
         def attempt() -> str | None:
@@ -177,7 +177,7 @@ class InstanceCommands:
     def _send_once(
         self, script: str, timeout_s: float, reach_s: float, *, through_bucket: bool = False
     ) -> str:
-        """Send a script. SSM has no token for it: what may have been sent is looked for, and never sent again."""
+        """Send a script. SendCommand takes no client token: a possibly sent script is looked up, never sent again."""
         token = uuid.uuid4().hex
         stored = {"OutputS3BucketName": self.bucket, "OutputS3KeyPrefix": f"cloudbench/{self._run.run_id}"}
         try:
@@ -238,7 +238,7 @@ class InstanceCommands:
     def _ended(self, command_id: str, timeout_s: float, reach_s: float) -> Mapping[str, Any]:
         """Wait for the end of a command, and return how it ended.
 
-        Raises TimeoutError, HostUnreachable if it did not begin, ConnectionDropped if it was ended by others.
+        Raises TimeoutError, HostUnreachable if it did not begin, ConnectionDropped if something else ended it.
         """
         look = partial(self._look, command_id)
         seen = poll(partial(look, until_not=_WAITING), reach_s, self._pace)
@@ -265,9 +265,9 @@ class InstanceCommands:
         return seen
 
     def _while_alive(self, look: Callable[[], T | None]) -> Callable[[], T | None]:
-        """Return `look` so that it raises ConnectionDropped once the agent is away.
+        """Return `look`, extended to raise ConnectionDropped once the agent is offline.
 
-        SSM goes on to show a command as running whose instance has ended.
+        SSM keeps showing a command as running after its instance has ended.
         """
         due_s = time.monotonic() + _ALIVE_S
 

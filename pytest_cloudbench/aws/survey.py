@@ -52,8 +52,8 @@ class FoundRun:
     def alive(self, now: float) -> str:
         """Return why the run may still be going on: a part of a sentence; "" if it has ended.
 
-        A run of this machine holds the lock of its journal. Of others, its lease says so, which the run renews, and
-        its age if it has none.
+        A run of this machine holds the lock of its journal. A run elsewhere is judged by its lease, which it renews, or
+        by its age if it has no lease.
         """
         path = journal_directory() / f"{self.run_id}{SUFFIX}"
         if path.exists():
@@ -73,14 +73,14 @@ class FoundRun:
 
 @dataclass
 class Survey:
-    """The runs found in one region, and what could not be asked."""
+    """The runs found in one region, and what could not be queried."""
 
     runs: list[FoundRun] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 def survey(clients: Clients, *, ask_prices: AskPrices = lambda _: None) -> Survey:
-    """Return the runs that have resources in the region of these clients. A kind that is refused is a problem."""
+    """Return the runs that have resources in the region of these clients. A kind that cannot be listed is a problem."""
     described: list[tuple[Kind, dict[str, Any]]] = []
     result = Survey()
     for kind in KINDS:
@@ -149,7 +149,7 @@ def table(runs: Sequence[FoundRun]) -> list[str]:
 
 
 def age_words(seconds: float) -> str:
-    """Return an age for people: "40 s", "12 min", "6.5 h", "3 days"."""
+    """Return an age in words: "40 s", "12 min", "6.5 h", "3 days"."""
     if seconds < 60:
         return f"{max(0.0, seconds):.0f} s"
     if seconds < 3600:

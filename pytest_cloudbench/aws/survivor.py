@@ -1,7 +1,7 @@
-"""A process that outlives its run and removes what that left behind, if the run ended without removing it.
+"""A process that outlives its run and removes what the run left behind.
 
-The lease ends instances and what they carry, wherever the run was. This also removes what no instance carries, such as
-a volume between its creation and its attachment, if only the run was killed and not its machine.
+The leases end instances and their volumes, even if the run's machine failed. This process also removes what has no
+instance, such as a volume between its creation and its attachment, if only the run was killed and not its machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-# A call that was under way when the run was killed may be carried out later, and its result be visible later still.
+# EC2 may carry out a call after its run was killed, and show its result even later.
 PAUSES_S = (15.0, 60.0)
 _WAIT = """read word
 [ "$word" = done ] && exit
@@ -25,7 +25,7 @@ done
 
 
 class Survivor:
-    """Waits in a session of its own until the run dismisses it, or ends and thereby closes its input."""
+    """A process in a session of its own; it waits until the run dismisses it, or ends and so closes its input."""
 
     def __init__(
         self, run_id: str, region: str, *, python: str = sys.executable, pauses_s: Sequence[float] = PAUSES_S

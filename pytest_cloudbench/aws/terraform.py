@@ -41,9 +41,9 @@ class TerraformError(CloudError, RequestError):
 class TerraformNames:
     """The outputs and the resources of one Terraform state.
 
-    ``outputs`` has the values of outputs. ``resources`` has the ids of each resource by its address without its index:
-    of one without count or for_each by None, else by the index. It is None if the source has no resources.
-    ``source`` is for messages.
+    ``outputs`` has the values of outputs. ``resources`` maps the address of each resource, without its index, to its
+    ids by index; the index is None without count or for_each. ``resources`` is None if the source has none. ``source``
+    is for messages.
     """
 
     outputs: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -18,7 +18,7 @@ LARGEST_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class SshKey:
-    """An SSH key made by this process. Of a host key the private half goes to the instance in its user data."""
+    """An SSH key made by this process. The private half of a host key goes to the instance in its user data."""
 
     private_openssh: str = field(repr=False)
     public_line: str
@@ -38,9 +38,9 @@ def new_ssh_key() -> SshKey:
 def cloud_config(host_key: SshKey, commands: Sequence[Command] = (), lease_s: float = DEFAULT_LEASE_S) -> str:
     """Return user data that sets `host_key` as the only host key and runs `commands` at the first boot.
 
-    Every boot begins with a lease of `lease_s` seconds: then the instance shuts itself down. A command is a shell line,
-    or a list of words without a shell. Raises CloudError if the result exceeds the 16 KiB that EC2 accepts. JSON is
-    used because it is valid YAML and quotes everything exactly.
+    Every boot begins a lease of `lease_s` seconds; the instance shuts itself down when it ends. A command is a shell
+    line, or a list of words without a shell. Raises CloudError if the result exceeds the 16 KiB that EC2 accepts. JSON
+    is used because it is valid YAML and quotes everything exactly.
     """
     config: dict[str, Any] = {
         "ssh_deletekeys": True,

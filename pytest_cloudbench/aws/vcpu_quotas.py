@@ -1,4 +1,4 @@
-"""An account's quotas of vCPUs that run at once, which exist for each group of instance families."""
+"""An account's quotas of vCPUs that run at once, one for each group of instance families."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pytest_cloudbench.resources.facts import Market
 from .clients import Clients
 
 # Amazon EC2 endpoints and quotas (AWS General Reference), read 2026-11: by the letters before a family's generation,
-# the quotas of On-Demand and of spot instances. None: which quota counts depends on more than the family, or the
-# family has no spot instances. Mac instances are counted by hosts, not by vCPUs.
+# the quotas of On-Demand and of spot instances. None: the quota depends on more than the family, or the family has no
+# spot instances. Mac instances are counted by hosts, not by vCPUs.
 _STANDARD = ("L-1216C47A", "L-34B43A08")
 _QUOTAS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"), _STANDARD),

@@ -34,7 +34,7 @@ def check_zone(instance: object, instance_zone: str, zone: str, what: str = "a v
         )
 
 
-# What this run has just created or detached may be unknown, or in its former state, to the next call.
+# The next call may not know a new resource, or may see the previous state of a volume that was just detached.
 _NOT_YET = ("InvalidVolume.NotFound", "InvalidInstanceID.NotFound", "IncorrectState")
 _NO_SNAPSHOT_YET = ("InvalidSnapshot.NotFound",)
 # It is detached, or is being detached: by an earlier attempt whose answer was lost, or from outside.
@@ -44,8 +44,8 @@ _DETACHED = ("IncorrectState", "InvalidAttachment.NotFound")
 class Volumes:
     """The calls on volumes. Thread-safe.
 
-    A call whose answer was lost is repeated. What says that the first one succeeded is success: the same client token,
-    or an attachment to the same instance.
+    A call whose answer was lost is repeated. The same client token, or an attachment to the same instance, shows that
+    the first attempt succeeded.
     """
 
     def __init__(self, run: Run) -> None:
@@ -55,7 +55,7 @@ class Volumes:
         self.slots = AttachmentSlots()
 
     def parameters(self, spec: VolumeSpec, zone: str) -> dict[str, Any]:
-        """Return the parameters of CreateVolume but for its tags and snapshot."""
+        """Return the parameters of CreateVolume except its tags and snapshot."""
         parameters: dict[str, Any] = {
             "AvailabilityZone": zone,
             "VolumeType": spec.type,
@@ -119,7 +119,7 @@ class Volumes:
         return self._wait_attached(volume, instance)
 
     def end_with(self, instance: LaunchedInstance, volumes: Sequence[CreatedVolume]) -> None:
-        """Let attached volumes of this run be deleted when their instance terminates, so that its lease is theirs."""
+        """Set DeleteOnTermination for attached volumes of this run, so that the instance's lease ends them too."""
         ours = [each for each in volumes if each.tags.get(RUN_TAG) == self._run.run_id]
         if ours:
             self._clients.repeat_call(
@@ -214,7 +214,7 @@ class Volumes:
             attachment = updated(volume, description).attachment if description is not None else None
             return attachment.instance_id if attachment is not None else None
 
-        # The attachment of an earlier attempt may be invisible yet.
+        # The attachment of an earlier attempt may still be invisible.
         return self._watcher.wait(volume.id, look, self._clients.settle_s) == instance.id
 
 

@@ -1,4 +1,4 @@
-"""Waiting with a time limit, batched descriptions of what is waited for, and independent calls side by side."""
+"""Waits with a time limit, batched descriptions of the awaited resources, and independent calls in parallel."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Bounds:
     group_s: float = 180.0
     # The first snapshot of a volume copies everything that was written to it.
     snapshot_s: float = 3600.0
-    # How long an instance that runs may have no address yet.
+    # How long a running instance may lack its address.
     address_s: float = 30.0
-    # How long a new resource may stay invisible, and how long calls are repeated that the service could not answer.
-    # EC2 Developer Guide, "Eventual consistency": retry for up to five minutes.
+    # How long a new resource may stay invisible, and how long calls are retried that the service could not answer. EC2
+    # Developer Guide, "Eventual consistency": retry for up to five minutes.
     settle_s: float = 300.0
 
 
@@ -50,8 +50,8 @@ class Bounds:
 class Pace:
     """The pauses of a wait, in seconds: they grow from `first_s` to `longest_s`.
 
-    After a refusal for too many requests they double, up to `refused_s`. Each pause is shortened by a random share up
-    to `jitter`, so that parallel runs do not ask at the same moments.
+    After an error, such as for too many requests, they double, up to `refused_s`. Each pause is shortened by a random
+    share up to `jitter`, so that parallel runs do not ask at the same moments.
     """
 
     first_s: float
@@ -65,14 +65,14 @@ class Pace:
         return max(self.first_s, min(longer, self.refused_s if refused else self.longest_s))
 
     def drawn(self, pause_s: float) -> float:
-        """Return a pause with its random share taken off."""
+        """Return a pause, shortened by its random share."""
         return pause_s * random.uniform(1.0 - self.jitter, 1.0)  # noqa: S311  (not for security)
 
 
 OFTEN = Pace(0.03, 3.0, 3.0)
 """For an endpoint on this machine, which answers in milliseconds."""
 SELDOM = Pace(1.25, 2.0, 15.0, jitter=0.2)
-"""For AWS: once in 1 to 2 seconds, far below the 20 requests a second that an account's Describe calls have."""
+"""For AWS: one request in 1 to 2 seconds, far below the limit of 20 Describe requests a second for an account."""
 
 
 class Cancelled(CloudError):
@@ -141,8 +141,8 @@ def _pause(seconds: float) -> None:
 def retry_while(codes: Collection[str], call: Callable[[], T], timeout_s: float, pace: Pace) -> T:
     """Repeat `call` after temporary errors, and after a CloudError with one of `codes`, and return its result.
 
-    Only for a call that may be repeated although its first attempt succeeded and only the answer was lost. Raises the
-    last error after `timeout_s` seconds.
+    Only for calls that may be repeated even if an attempt succeeded and only its answer was lost. Raises the last error
+    after `timeout_s` seconds.
     """
     refusals: list[CloudError] = []
 
@@ -178,7 +178,7 @@ class Watcher:
         self._watched: Counter[str] = Counter()
         self._first_shown_s: dict[str, float] = {}
         self._asking = False
-        # Rounds are numbered, so that no wait uses an answer to a question from before it began.
+        # Rounds are numbered, so that no wait uses the answer to a request from before the wait.
         self._started = self._answered = 0
         self._answer: Mapping[str, Description] | Exception = {}
         self._pause_s = pace.first_s
@@ -187,7 +187,7 @@ class Watcher:
     def unsettled_s(self, resource_id: str, settle_s: float) -> float:
         """Return for how long an answer may still lack this resource although it exists, in seconds.
 
-        Answers come from replicas: one that was shown may be missing again, until `settle_s` after it was first shown.
+        Answers come from replicas: a resource may be missing again, until `settle_s` after it was first shown.
         """
         with self._changed:
             first_s = self._first_shown_s.get(resource_id)
@@ -216,7 +216,7 @@ class Watcher:
                     return found
 
     def find(self, resource_id: str, settle_s: float) -> Description | None:
-        """Return the description now; None if the resource is gone. A new one may be missing for `settle_s`."""
+        """Return the current description; None if the resource is gone. A new one may be missing for `settle_s`."""
         return self.wait(
             resource_id, lambda description: description, self.unsettled_s(resource_id, settle_s)
         )
@@ -226,7 +226,7 @@ class Watcher:
         with self._changed:
             self._watched[resource_id] += 1
             if not isinstance(self._answer, Exception):
-                # What is new changes soon: look soon, but not more often than the pace says.
+                # A new resource changes soon: look soon, but not more often than the pace says.
                 self._pause_s = self._pace.first_s
                 self._wait_s = min(self._wait_s, self._pace.drawn(self._pause_s))
             seen = self._started
@@ -289,7 +289,7 @@ def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> 
     """
     if not tasks:
         return []
-    # A gather within a task of another gather is cancelled with that.
+    # A gather within a task of another gather is cancelled with the outer one.
     cancel = cancelling_event() or threading.Event()
 
     def guarded(task: Callable[[], T]) -> T | Exception:
@@ -299,7 +299,7 @@ def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> 
         except Exception as error:
             return error
 
-    # What the calling thread does by tasks is still its own work, by which a recording knows it.
+    # The tasks are work of the calling thread; a recording recognises it by the thread's name.
     caller = threading.current_thread().name
     prefix = caller if caller.startswith("cloudbench") else "cloudbench"
     pool = ThreadPoolExecutor(max_workers=min(max_workers, len(tasks)), thread_name_prefix=prefix)

@@ -1,1 +1,1 @@
-"""How a run is kept and shown: the live line while a workload runs, the verdicts at the end."""
+"""The evidence of a run: how it is recorded, verified, replayed and compared with earlier runs."""

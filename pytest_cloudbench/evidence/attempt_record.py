@@ -31,7 +31,7 @@ class AttemptRecord:
         self.outcomes: dict[str, str] = {}
         self.measurements = 0
         self.last_measurement: str | None = None
-        # By the identity of a measurement: its file, or None if it could not be kept.
+        # The file of each measurement by its id(); None if it could not be kept.
         self.measured_in: dict[int, str | None] = {}
         self.torn_down = False
         self.properties = 0
@@ -57,7 +57,7 @@ class AttemptRecord:
 
     @contextlib.contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """Mark every entry of the block as part of the larger one of this name."""
+        """Mark every entry of the block as part of ``name``: a call, an operation or a workload."""
         self._inside.append(name)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Earlier runs, to compare a present one with: which can be compared, and what they measured for the same workload."""
+"""Earlier runs to compare the present one with: which are comparable, and what they measured for the same workload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_cloudbench.evidence.setups import recorded_setup
 from pytest_cloudbench.verdicts.not_worse_than import Earlier, EarlierRun, Setup
 
 MUST_BE_EQUAL = ("cloud", "pace", "twin-time", "twin-latency")
-"""Options without which two runs measured different things."""
+"""Options that must be equal in two runs; otherwise the runs measured different things."""
 DIRECTIONS = ("forward", "backward")
 _REPEAT = re.compile(r"(?:\[|-)repeat \d+ of \d+\]\Z")
 _NUMBERED = re.compile(r"repeat \d+ of (\d+)\]\Z")
@@ -27,7 +27,7 @@ class NoBaseline(EvidenceError):
 
 
 def folders_in(paths: Iterable[Path]) -> list[Path]:
-    """Return the evidence folders at or below paths, each once. Raises NoBaseline for a path that is no folder."""
+    """Return the evidence folders at or below paths, each once. Raises NoBaseline if a path is not a folder."""
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
@@ -46,15 +46,15 @@ def _evidence_below(path: Path) -> Iterator[Path]:
 class Baseline:
     """Earlier runs that can be compared with the present one, oldest first.
 
-    ``left_out`` says for each other run, by its id, or by its folder if it cannot be read, why it is not compared.
-    ``unread`` says it of single tests, by their plain node ids, once these were read: their files were altered or lost.
+    ``left_out`` maps each other run, its id or the folder if it cannot be read, to the reason why it is not compared.
+    ``unread`` maps plain node ids to such reasons for tests with altered or lost files; it is filled as tests are read.
     """
 
     def __init__(self, folders: Iterable[Path], options: Mapping[str, str], *, but: str = "") -> None:
         """Open the runs in these folders, except the one with the id ``but``.
 
-        ``options`` are those of the present run. Raises NoBaseline if there are runs, but none that can be read and
-        is of its kind.
+        ``options`` are those of the present run. Raises NoBaseline if runs were found, but none of them is readable and
+        has the same `MUST_BE_EQUAL` options.
         """
         found, self.left_out = readable_runs(folders)
         self.runs: list[Evidence] = []
@@ -91,10 +91,10 @@ class Baseline:
         *,
         parts: Sequence[str] = ("",),
     ) -> dict[str, Earlier]:
-        """Return what earlier runs measured in a test when it asked for the ``nth`` time for this workload, from 0.
+        """Return what earlier runs measured when a test requested this workload for the ``nth`` time, counted from 0.
 
-        ``asked`` has its "name" and its "arguments", as evidence has them; ``setup`` are the present conditions.
-        ``parts`` are the directions of a network (`parts_of`), and each has its own earlier runs.
+        ``asked`` is the request, with "name" and "arguments" as in evidence; ``setup`` are the present conditions.
+        ``parts`` are the directions of a network run (`parts_of`); each has its own earlier runs.
         """
         wanted = {name: asked[name] for name in ("name", "arguments")}
         found: list[dict[str, EarlierRun]] = []
@@ -128,7 +128,7 @@ class Baseline:
         return f"no earlier run has {plain_nodeid(nodeid)}"
 
     def _tests(self, nodeid: str) -> Iterator[tuple[str, RecordedTest]]:
-        """Yield the last attempt of a test in each run, and of each of its repeats, with the run's id."""
+        """Yield, for each run, the last attempt of a test and of each of its repeats, with the run's id."""
         wanted = plain_nodeid(nodeid)
         for by_name in self._by_name:
             name = wanted if wanted in by_name else _only_ending(wanted, by_name)
@@ -148,7 +148,7 @@ class Baseline:
 
 
 def plain_nodeid(nodeid: str) -> str:
-    """Return a test's node id without its repeat: "test_x[3]" of "test_x[3-repeat 1 of 6]"."""
+    """Return a test's node id without its repeat: "test_x[3]" for "test_x[3-repeat 1 of 6]"."""
     found = _REPEAT.search(nodeid)
     if found is None:
         return nodeid
@@ -156,18 +156,18 @@ def plain_nodeid(nodeid: str) -> str:
 
 
 def run_name(test: RecordedTest) -> str:
-    """Return the id of a test's run, with the repeat that the test is: "20261120-1 (repeat 2 of 6)"."""
+    """Return the id of a test's run, and the repeat if the test is one: "20261120-1 (repeat 2 of 6)"."""
     found = _REPEAT.search(test.nodeid)
     return f"{test.evidence.run['run']}{f' ({found[0][1:-1]})' if found else ''}"
 
 
 def parts_of(measurement: Any) -> tuple[str, ...]:
-    """Return the names of what is judged of a measurement: both directions of a network's, else "", the whole."""
+    """Return the parts that are judged: both directions of a two-way network run, else only "", the whole."""
     return DIRECTIONS if getattr(measurement, "directions", ()) else ("",)
 
 
 def observed_in(value: Any, part: str = "") -> Any:
-    """Return what runs are compared by: a sweep's maximum, its ``part``, the device's side of created files."""
+    """Return the value to compare: a sweep's maximum, a direction (``part``), or the device's side of created files."""
     value = getattr(value, "maximum", value)
     value = getattr(value, part) if part else value
     observed = getattr(value, "_observed", None)
@@ -184,10 +184,10 @@ def _differs(recorded: Mapping[str, str], present: Mapping[str, str]) -> str:
 
 
 def _unfit(test: RecordedTest) -> str:
-    """Return why an attempt of a test is nothing to compare with; "" if it is.
+    """Return why an attempt of a test is unfit for comparison; "" if it is fit.
 
-    A test that failed only because something was inconclusive still measured a usual run. A repeat fails by no promise
-    of its own, so that of all repeats counts too.
+    A test that failed only because a verdict was inconclusive still measured a normal run. A repeat is not judged by
+    itself, so the verdicts on all repeats together count too.
     """
     whole = _all_repeats_of(test)
     return _failure(test) or (_failure(whole) if whole is not None else "")
@@ -205,14 +205,14 @@ def _failure(test: RecordedTest) -> str:
 
 
 def _all_repeats_of(test: RecordedTest) -> RecordedTest | None:
-    """Return the record of the verdicts over all repeats of which ``test`` is one; None without any."""
+    """Return the record of the verdicts on all repeats together if ``test`` is one of them; else None."""
     name = _NUMBERED.sub(r"all \1 repeats]", test.nodeid)
     attempts = test.evidence.attempts_of(name) if name != test.nodeid else []
     return attempts[-1] if attempts else None
 
 
 def _undecided(test: RecordedTest, entry: Mapping[str, Any]) -> bool:
-    """Return True if a measurement was itself compared with earlier runs, and that was inconclusive."""
+    """Return True if a measurement was itself compared with earlier runs, and the verdict was inconclusive."""
     own = [each["verdict"] for each in _comparisons(test) if each["of"] == entry["file"]]
     compared = [each for each in own if each["details"].get("earlier")]
     whole = _all_repeats_of(test)
@@ -227,7 +227,7 @@ def _comparisons(test: RecordedTest) -> list[dict[str, Any]]:
 
 
 def measured_calls(test: RecordedTest) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
-    """Yield the entry of each workload that measured something, what was asked, and how often before in the test.
+    """Yield the entry of each workload that measured something, its request, and the number of equal requests before.
 
     A workload that failed does not count, as its test may have called it again. Raises EvidenceError for a journal that
     cannot be read.
@@ -252,7 +252,7 @@ def _earlier_runs(
 
 
 def _nearest(test: RecordedTest, asked: Mapping[str, Any], nth: int) -> str:
-    """Return how the nearest workload of a test differs from the one that is asked for."""
+    """Return how the most similar workload of a test differs from the requested one."""
     alike = [entry for entry in test.of_kind("workload") if entry["name"] == asked["name"]]
     if not alike:
         return f"the test did not run {asked['name']}"
@@ -272,6 +272,6 @@ def _nearest(test: RecordedTest, asked: Mapping[str, Any], nth: int) -> str:
 
 
 def _only_ending(wanted: str, names: Iterable[str]) -> str:
-    """Return the only name that is the same below another root folder; "" if none or several are."""
+    """Return the only name that is ``wanted`` relative to another root folder; "" if none or several are."""
     alike = [name for name in names if name.endswith(f"/{wanted}") or wanted.endswith(f"/{name}")]
     return alike[0] if len(alike) == 1 else ""

@@ -34,12 +34,12 @@ _SHORTEST_TOKEN = 8
 _SECRET_ACCESS_KEY = 40
 _OF_RUNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-.%:=")
 _RUNS = {code: " " for code in range(128) if chr(code) not in _OF_RUNS}
-"""Leaves the runs of characters that tokens consist of."""
+"""For `str.translate`: a space for each ASCII character that occurs in no token."""
 _TOKENS, _OTHERS = (
     tuple((literal, pattern) for pattern in patterns for literal in pattern.starts or pattern.hints)
     for patterns in (TOKEN_PATTERNS, PATTERNS)
 )
-"""The patterns with each literal of which a text must have one."""
+"""Pairs of a literal and its pattern. A text is searched for a pattern only if it has one of the pattern's literals."""
 _LONGEST_REMEMBERED = 200
 _MOST_REMEMBERED = 20_000
 _LINE_END = re.compile(r"(?:\r?\n|(?:\\r)?\\n)[ \t>|]*")
@@ -54,7 +54,7 @@ _MOST_PARTS = 500_000
 _FIGURES = b"0123456789,.:;-+ \t\r\n"
 _IN_CLEAR = (bool, float, type(None))
 _NUMBER_IS_SECRET = re.compile(r"(?i)pass|pin|pwd")
-"""A number with such a name is a secret. Others with the name of a secret are figures: {"token": 5}."""
+"""A number with one of these names is a secret. With any other name of a secret it is a figure: {"token": 5}."""
 _OPTION = re.compile(r"--?[A-Za-z0-9_-]+\Z")
 
 
@@ -65,8 +65,8 @@ Finder = Callable[[View], list[Span]]
 class Cleaner:
     """Removes secrets from texts, bytes and values.
 
-    A value with the name of a secret is removed and remembered. Later it is removed anywhere, also in base64 and in
-    URLs.
+    A value with the name of a secret is removed and remembered. From then on it is removed everywhere, also in base64
+    and in URLs.
     """
 
     def __init__(
@@ -141,9 +141,10 @@ class Cleaner:
         return text
 
     def _named_or_formed(self, lower: str, runs: set[str]) -> Iterator[Finder]:
-        """Yield what finds known secrets, and those with a name or a form, in a text with these runs of characters.
+        """Yield the finders of known secrets, and of secrets recognised by a name or a form.
 
-        What replaces a secret brings no other one into the text, so ``lower`` is read once for all patterns.
+        ``runs`` are the runs of characters in the text. Replacements add no secrets to it, so ``lower`` is searched
+        once for the literals of all patterns.
         """
         yield self._known_in
         words = "\n".join(sorted(word for word in runs if len(word) >= _SHORTEST_TOKEN)).lower()
@@ -151,9 +152,9 @@ class Cleaner:
             yield partial(self._recognised, pattern)
 
     def _by_their_length(self, runs: set[str]) -> Iterator[Finder]:
-        """Yield what finds long random texts, and parts of secrets that pytest cut off.
+        """Yield the finders of long random texts, and of parts of secrets that pytest cut off.
 
-        An ARN may look like a random text, so it must have been replaced by its pseudonym before.
+        An ARN may look like a random text, so replace ARNs by their pseudonyms first.
         """
         longest = max(map(len, runs), default=0)
         if longest >= _SECRET_ACCESS_KEY:
@@ -163,7 +164,7 @@ class Cleaner:
         yield self._cut_off
 
     def _known_in(self, view: View) -> list[Span]:
-        # A pattern of all known secrets would be another one for each, and re keeps hundreds of patterns.
+        # A pattern of all known secrets would change with each new one, and re caches hundreds of patterns.
         present = [re.escape(secret) for secret in self._known if secret in view.text]
         matches = re.finditer("|".join(present), view.text) if present else ()
         return [(match.start(), match.end(), removed("secret")) for match in matches]
@@ -207,9 +208,9 @@ class Cleaner:
         return self.text(text).encode("utf-8")
 
     def named(self, name: str, value: Any) -> Any:
-        """Return a named value without secrets; if the name is that of a secret, all of it is removed.
+        """Return a named value without secrets; if the name is that of a secret, the whole value is removed.
 
-        Other values than texts and bytes are returned unchanged under any other name.
+        With any other name, a value that is neither text nor bytes is returned unchanged.
         """
         if name and not isinstance(value, _IN_CLEAR) and SECRET_NAME.search(name):
             if not value or (isinstance(value, int) and not _NUMBER_IS_SECRET.search(name)):
@@ -233,7 +234,7 @@ class Cleaner:
         return value
 
     def words(self, words: Sequence[Any]) -> list[Any]:
-        """Return a command line, or any list, without secrets; the value of an option with a secret's name too."""
+        """Return a command line, or any list, without secrets and without the values of options named like secrets."""
         kept: list[Any] = []
         name = ""
         for word in _without_passwords(words):
@@ -255,7 +256,7 @@ class Cleaner:
 
 
 class _Parts:
-    """The parts of secrets that this session has seen whole, to find them where pytest cuts a text off by "..."."""
+    """The parts of secrets that this session saw in full, to find them in texts that pytest shortens with "..."."""
 
     def __init__(self) -> None:
         self._places: dict[str, list[tuple[str, int]]] = {}
@@ -271,7 +272,7 @@ class _Parts:
                 self._places.setdefault(word[at : at + _SHORTEST_KNOWN], []).append((word, at))
 
     def cut_off_in(self, text: str) -> list[Span]:
-        """Return the parts of secrets that stand before and behind "..."."""
+        """Return the parts of secrets before and after "..."."""
         spans: list[Span] = []
         at = text.find(_CUT) if self._places else -1
         while at >= 0:
@@ -299,14 +300,14 @@ class _Parts:
 
 
 def _possible(known: Iterable[tuple[str, SecretPattern]], lower: str) -> Iterable[SecretPattern]:
-    """Return, in their order, the patterns of which a text in lower case has a literal."""
+    """Return, in order, the patterns that have a literal in ``lower``, a text in lower case."""
     return dict.fromkeys(pattern for literal, pattern in known if literal in lower)
 
 
 def _without(
     finders: Iterable[Finder], text: str, view: View, make: Callable[[str], View]
 ) -> tuple[str, View]:
-    """Return the text without what these find in it, and its view, which ``make`` makes again after a change."""
+    """Return the text without what the finders find, and its view; ``make`` creates a new view after each change."""
     for find in finders:
         if spans := find(view):
             text = replaced(text, view.original(spans))
@@ -315,7 +316,7 @@ def _without(
 
 
 def _without_passwords(words: Sequence[Any]) -> Sequence[Any]:
-    """Return the words of a command without the passwords that `PASSWORD_OPTIONS` tells."""
+    """Return the words of a command without passwords, the values of the `PASSWORD_OPTIONS`."""
     texts = [word if isinstance(word, str) else "" for word in words]
     kept = list(words)
     for command, options in PASSWORD_OPTIONS.items():
@@ -338,7 +339,7 @@ def _without_passwords(words: Sequence[Any]) -> Sequence[Any]:
 
 
 def _base64_of(text: str) -> Iterable[str]:
-    """Yield what the base64 of a longer text contains if this text is in it, for each of the three alignments."""
+    """Yield the base64 of this text as it occurs within that of a longer text, for each of the three alignments."""
     data = text.encode("utf-8", "surrogateescape")
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + data).decode("ascii").rstrip("=")

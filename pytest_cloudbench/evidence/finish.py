@@ -1,7 +1,7 @@
-"""Finish a run: seal its journals by a last entry, list the sum of every file in a manifest, and sign that.
+"""Finish a run: seal its journals with a last entry, list the sum of every file in a manifest, and sign the manifest.
 
-Manifest and signature are written under temporary names, then the last entry, then both get their own names. A run that
-is killed in between has either no last entry, or one with everything that proves what is there.
+Manifest and signature are written under temporary names, then the last entry is written, then both files are renamed.
+So a run that is killed in between has either no last entry, or a last entry with its manifest and signature.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FinishedRun:
     trouble: tuple[str, ...]
 
     def summary(self, directory: Path) -> str:
-        """Return a line about it, with a path relative to ``directory`` if it lies there."""
+        """Return a line about the run; its path is relative to ``directory`` if it is below that."""
         root = self.root.relative_to(directory) if self.root.is_relative_to(directory) else self.root
         tests = "1 test" if self.tests == 1 else f"{self.tests:,} tests"
         measured = "1 measurement" if self.measurements == 1 else f"{self.measurements:,} measurements"
@@ -57,7 +57,7 @@ class FinishedRun:
 def finish_run(root: Path, journal: Journal, *, sign: Path | None = None) -> FinishedRun:
     """Seal the folder of a run whose processes have all stopped writing; ``journal`` is its main one, still open.
 
-    Raises EvidenceError if it cannot be signed; only the signature is missing then.
+    Raises EvidenceError if the run cannot be signed; everything except the signature is written then.
     """
     folder = EvidenceFolder(root)
     parts = read_journals(root / JOURNALS)

@@ -1,4 +1,4 @@
-"""The evidence folder: its layout, its files, which are written whole, their sums, and the manifest of the sums."""
+"""The evidence folder: its layout, its files, each written whole, and the manifest, which lists their sums."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOURCE_SUFFIX = ".source"
 MANIFEST = "MANIFEST.sha256"
 SIGNATURE = f"{MANIFEST}.sig"
 MAIN = "main"
-"""Name of the part of the process that runs the session; with xdist, of its controller."""
+"""Name of the part of the evidence that the session's process writes; with xdist, the controller."""
 PARTIAL = ".partial"
 """Suffix of a file that is still being written."""
 RUN = "{run}"
@@ -36,7 +36,7 @@ RUN = "{run}"
 
 DEFAULT_FOLDER = "cloudbench-evidence"
 IGNORED = ".gitignore"
-"""In the default folder, if a run made it: evidence is not committed by accident."""
+"""Written into the default folder if a run created it, so that evidence is not committed by accident."""
 _IGNORE_ALL = "# Made by pytest-cloudbench.\n*\n"
 LEAST_FREE_BYTES = 64 << 20
 """A run does not begin with less room: a full disk would end its evidence in the middle of a measurement."""
@@ -86,14 +86,14 @@ def journal_of(folder: str) -> str:
 
 @dataclass(frozen=True)
 class KeptFile:
-    """A file of the folder: its path below it, the SHA-256 of what is on disk, and its size."""
+    """A file of the folder: its path below the folder, the SHA-256 of what is on disk, and its size."""
 
     path: str
     sha256: str
     size_bytes: int
 
     def entry(self, what: str) -> dict[str, Any]:
-        """Return its entry in a journal; ``what`` is what it contains."""
+        """Return the file's entry for a journal; ``what`` names its content."""
         return {"path": self.path, "sha256": self.sha256, "bytes": self.size_bytes, "what": what}
 
 
@@ -140,12 +140,12 @@ class EvidenceFolder:
                 above.rmdir()
 
     def lock(self) -> None:
-        """Say until this process ends that a run writes to the folder, so that `retention.prune` leaves it alone."""
+        """Mark the folder as in use until `unlock` or the end of this process, so that `retention.prune` skips it."""
         self._lock = os.open(self.root / JOURNALS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def unlock(self) -> None:
-        """End that; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -243,7 +243,7 @@ def read_regular(path: Path, *, root: Path | None = None, most_bytes: int = MOST
 
 
 def uncompressed(data: bytes, path: str) -> bytes:
-    """Return the content of a gzip file. Raises EvidenceError if it is none or is larger than a run writes."""
+    """Return the content of a gzip file. Raises EvidenceError if it is not one, or is larger than a run writes."""
     reader = zlib.decompressobj(wbits=31)
     try:
         content = reader.decompress(data, MOST_READ_BYTES)
@@ -269,12 +269,12 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
 
 def manifest_of(sums: Mapping[str, str]) -> bytes:
-    """Its content, sorted by path."""
+    """Return the content of a manifest, sorted by path."""
     return "".join(_line(path, sums[path]) for path in sorted(sums)).encode("utf-8", "surrogateescape")
 
 
 def read_manifest(root: Path, name: str = MANIFEST) -> dict[str, str]:
-    """The sums by path. Raises EvidenceError for a line that is none, and for a path that is there twice."""
+    """Return a manifest's sums by path. Raises EvidenceError for an invalid line, and for a path listed twice."""
     sums: dict[str, str] = {}
     text = read_regular(root / name, root=root).decode("utf-8", "surrogateescape")
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):

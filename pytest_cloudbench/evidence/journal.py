@@ -1,4 +1,4 @@
-"""Journals: one JSON object a line, each with the SHA-256 of the line before it.
+"""Journals: one JSON object per line, each with the SHA-256 of the line before it.
 
 A line is written by one call and never changed, so a killed run leaves every line whole, except perhaps the last one.
 A line that is changed, removed, added or moved breaks the chain.
@@ -18,24 +18,24 @@ from typing import Any
 from pytest_cloudbench.evidence.folder import MOST_JOURNAL_BYTES, MOST_LINE_BYTES, read_regular
 
 FIRST = "0" * 64
-"""The first entry has this in place of a sum."""
+"""The first entry has this instead of the sum of a line before it."""
 SUFFIX = ".jsonl"
 
 
 def utc_now() -> str:
-    """Return the current time as entries have it: UTC, ISO 8601, milliseconds."""
+    """Return the current time in the format of entries: UTC, ISO 8601, milliseconds."""
     return utc_text(datetime.now(timezone.utc))
 
 
 def utc_text(moment: float | datetime) -> str:
-    """Return a time, given as datetime or in seconds since the epoch, as entries have it."""
+    """Return a time, a datetime or seconds since the epoch, in the format of entries."""
     if not isinstance(moment, datetime):
         moment = datetime.fromtimestamp(moment, timezone.utc)
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds")
 
 
 class Journal:
-    """A journal that is written. Thread-safe. Raises FileExistsError if the file exists."""
+    """A journal open for writing. Thread-safe. Raises FileExistsError if the file exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class Journal:
             return self._append(self._line(kind, content))
 
     def prepared(self, kind: str, content: Mapping[str, Any]) -> bytes:
-        """Return the line of the next entry without writing it, to sum the journal as it will be."""
+        """Return the line of the next entry without writing it, to compute the sum of the journal in advance."""
         with self._lock:
             return self._line(kind, content)
 
@@ -107,7 +107,7 @@ def _write_whole(descriptor: int, data: bytes) -> None:
 class JournalRead:
     """The content of a journal: its entries, and a sentence for each problem of the chain.
 
-    ``unusable`` has a sentence for each entry of the chain that lacks what readers need; it is not in ``entries``.
+    ``unusable`` has a sentence for each entry that lacks what readers need; such entries are not in ``entries``.
     ``torn`` is True if the last line is not whole, as a kill during writing leaves it.
     """
 
@@ -128,7 +128,7 @@ class JournalRead:
 
 
 def read_journal(path: Path, *, of_run: bool = False) -> JournalRead:
-    """Read a journal and check its chain; ``of_run`` for that of a process, which names the folders of its tests.
+    """Read a journal and check its chain; ``of_run``: it is a process's journal, which names the folders of its tests.
 
     Entries that lack what readers need are left out. Raises OSError if it cannot be read, EvidenceError
     if it is not a regular file or larger than a run writes.
@@ -184,14 +184,14 @@ _NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "command": {"host": str, "argv": list, "sudo": bool},
     "phase": {"when": (str, type(None)), "outcome": str},
 }
-"""What readers of an entry of each kind rely on. An entry may have more."""
+"""The fields that readers rely on, by the kind of entry. An entry may have more."""
 _PATHS = ("file", "stdout_file", "stderr_file", "folder", "signed", "of")
 _TEXTS = ("options", "versions", "files")
 """Fields whose values are texts."""
 
 
 def _lacking(entry: Mapping[str, Any], *, of_run: bool) -> Iterator[str]:
-    """Yield the names of fields that an entry should have and has not, or has as another type."""
+    """Yield the names of required fields that an entry lacks, or has with a wrong type."""
     kind = entry["kind"]
     needed: dict[str, Any] = dict(_NEEDED.get(kind, {}))
     if of_run and kind == "begin":

@@ -1,4 +1,4 @@
-"""What recorded runs measured, workload by workload, to set runs side by side."""
+"""What recorded runs measured, workload by workload, to compare runs side by side."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.run_view import Run
 
 _ANY_WORKLOAD: Mapping[str, Any] = {"name": "all workloads", "arguments": {}}
-"""What is asked for is unknown if a test's journal cannot be read."""
+"""Stands for the unknown request of a test whose journal cannot be read."""
 
 
 @dataclass(frozen=True)
 class MeasuredWorkload:
-    """One measurement of one run, or one ``part`` of it. ``nth`` counts the same requests of a test, from 0.
+    """One measurement of one run, or one ``part`` of it. ``nth`` numbers the equal requests of a test, from 0.
 
     ``value`` is None if it cannot be read, and ``unread`` says why.
     """
@@ -66,7 +66,7 @@ class MeasuredWorkload:
 
     @property
     def incomparable(self) -> str:
-        """Why verdicts have no rate of such a measurement, "" if they have: files that did not wait for a device."""
+        """Why verdicts cannot judge the measurement, such as files that did not wait for a device; "" if they can."""
         if self.unread:
             return ""
         try:
@@ -77,7 +77,7 @@ class MeasuredWorkload:
 
     @property
     def damage(self) -> str:
-        """Why the measurement shows nothing, "" if it does: it is altered or damaged, or contradicts itself."""
+        """Why the measurement is unusable (altered, damaged, or contradicts itself); "" if it is usable."""
         if self.unread or self.incomparable:
             return self.unread
         doubt = unusable(self.run, self.run.rate)
@@ -90,7 +90,7 @@ class MeasuredWorkload:
 
     @cached_property
     def setup(self) -> Setup:
-        """The conditions."""
+        """The conditions of the measurement."""
         return recorded_setup(self.test, getattr(self.value, "maximum", self.value))
 
     @property
@@ -100,7 +100,7 @@ class MeasuredWorkload:
 
 
 def measured_in(evidence: Evidence) -> Iterator[MeasuredWorkload]:
-    """Yield what a run measured, of each test its last attempt; also what cannot be read, with the reason."""
+    """Yield what the last attempt of each test measured; also what cannot be read, with the reason."""
     last = {test.nodeid: test for test in evidence.tests}
     for test in last.values():
         try:
@@ -125,7 +125,7 @@ def runs_in(folders: Iterable[Path]) -> tuple[list[Evidence], dict[str, str]]:
 
 
 def kind_of(evidence: Evidence) -> str:
-    """Return the settings without which two runs measured different things: "embedded, quick pace"."""
+    """Return the settings that must be equal for two runs to be comparable: "embedded, quick pace"."""
     options = evidence.run.get("options", {})
     words = [f"{options.get('cloud', '?')}, {options.get('pace', '?')} pace"]
     usual = {"twin-time": "1", "twin-latency": "ebs"}

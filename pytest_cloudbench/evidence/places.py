@@ -1,4 +1,4 @@
-"""Where earlier runs are kept: folders, or buckets of S3, of which a copy is kept in the user's cache."""
+"""Where earlier runs are kept: folders, or S3 buckets, which are copied to the user's cache."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _JOURNAL = re.compile(r"(?:(.*)/)?journals/[^/]+\.jsonl\Z")
 _NEEDED = re.compile(
     rf"{_JOURNAL.pattern}|(?:.*/)?(?:tests/[^/]+/\d+/(?:journal\.jsonl|measurement-\d+\.json)|{re.escape(MANIFEST)})\Z"
 )
-"""The objects of a run that a comparison reads: not the tools' own files, which are most of it."""
+"""The objects of a run that a comparison reads: not the tools' own files, which are most of the data."""
 
 
 def evidence_at(
     places: Iterable[str], warn: Callable[[str], object], local: Callable[[str], Path] = Path
 ) -> list[Path]:
-    """Return the evidence folders at places, each a folder or "s3://bucket/prefix". ``local`` makes a path of a text.
+    """Return the evidence folders at places, each a folder or "s3://bucket/prefix". ``local`` turns a text into a path.
 
-    ``warn`` is called with a line about objects of a bucket that were refused. Raises NoBaseline for a place that is no
-    folder, or that cannot be read.
+    ``warn`` is called with a line about objects of a bucket that were refused. Raises NoBaseline if a place is not a
+    folder, or cannot be read.
     """
     found: list[Path] = []
     for place in places:
@@ -35,11 +35,11 @@ def evidence_at(
 
 
 def copied(place: str, warn: Callable[[str], object]) -> list[Path]:
-    """Copy what is needed of the runs below "s3://bucket/prefix" and return the folders of the copies.
+    """Copy what a comparison needs of the runs below "s3://bucket/prefix" and return the folders of the copies.
 
-    Evidence never changes, so what was copied before is not copied again. A run that the bucket has no longer is not
-    returned. A key becomes a path in the cache, so one that begins with "/" or contains "..", and could name a path
-    outside it, is refused: ``warn`` is called with their number and the first.
+    Evidence never changes, so what was copied before is not copied again. A run that is no longer in the bucket is not
+    returned. Each key becomes a path in the cache. Keys that could name a path outside it, with an empty name, "." or
+    "..", are refused: ``warn`` is called with their number and the first of them.
 
     Raises NoBaseline if the bucket cannot be read or the copy cannot be written.
     """

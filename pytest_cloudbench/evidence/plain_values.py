@@ -15,7 +15,7 @@ _LONG = ("series", "streams", "directions", "parts")
 
 @dataclass(frozen=True)
 class WorkloadRequest:
-    """A test's request to run a workload on a target; ``arguments`` are the test's own."""
+    """A test's request to run a workload on a target; ``arguments`` are those that the test passed."""
 
     name: str
     target: object
@@ -86,7 +86,7 @@ def _named(value: Any) -> Any:
 
 
 def _says_what_it_is(value: object) -> bool:
-    """Return whether its class defines its text: no default repr with an address or all fields."""
+    """Return True if its class defines its text: not a default repr with an address or all fields."""
     kind = type(value)
     return kind.__str__ is not object.__str__ or (
         kind.__repr__ is not object.__repr__ and not dataclasses.is_dataclass(value)

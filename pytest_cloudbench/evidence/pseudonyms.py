@@ -2,7 +2,7 @@
 
 A pseudonym has the form of what it replaces, so that code which reads it still works: an account id of 12 digits that
 begins with 0000, an address in 240.0.0.0/4 (reserved, RFC 1112) or 2001:db8::/32 (documentation, RFC 3849). It is a
-keyed sum: the same value always gets the same one, and without the key no value can be tried.
+keyed hash: the same value always gets the same pseudonym, and without the key nobody can test a guessed value.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Pseudonyms:
         self._accounts: dict[str, str] = {}
 
     def learn(self, account: str) -> bool:
-        """Replace this account id from now on, also outside ARNs; return False if it is none, or known."""
+        """Replace this account id from now on, also outside ARNs; return False if it is not an account id, or known."""
         if not _ACCOUNT.fullmatch(account) or account.startswith(_PSEUDONYMOUS) or account in self._accounts:
             return False
         self._accounts = {**self._accounts, account: self._account(account)}

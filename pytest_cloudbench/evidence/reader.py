@@ -166,7 +166,7 @@ class Evidence:
 
     @cached_property
     def tests(self) -> list[RecordedTest]:
-        """Every attempt of every test, ordered by process, then by begin."""
+        """Every attempt of every test, ordered by process, then by start."""
         found = []
         for part in self.parts.values():
             ended = {entry["folder"]: entry for entry in part.all("test")}

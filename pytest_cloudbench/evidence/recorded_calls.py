@@ -15,15 +15,15 @@ from pytest_cloudbench.evidence.restorable import NotRestorable
 T = TypeVar("T")
 
 _SHOWN_CHARS = 2000
-"""Characters of output that are recorded of a command within an operation, whose result is recorded itself."""
+"""Maximum output recorded of a command within an operation, in characters: the operation's result is recorded too."""
 _REMEMBERED = ("describe_instance_types", "describe_images")
 """API calls that are made once a session, for all tests that need the answer."""
 
 
 class CallRecorder:
-    """Writes calls into the record of the test that runs; between tests, into the run's.
+    """Writes calls into the record of the running test. Between tests, only API answers go into the run's.
 
-    ``between_tests`` returns True in a thread whose work is not about the test that runs now.
+    ``between_tests`` returns True in a thread whose work does not belong to the running test.
     """
 
     def __init__(self, recorder: Recorder, between_tests: Callable[[], bool]) -> None:
@@ -81,13 +81,13 @@ class CallRecorder:
         self._about_job("job started", {"host": host, "job": job, "argv": list(argv), "sudo": sudo})
 
     def job_ended(self, host: str, job: str, *, exit_code: int | None, seconds: float) -> None:
-        """Record that it ended."""
+        """Record that a detached job ended."""
         self._about_job(
             "job ended", {"host": host, "job": job, "exit_code": exit_code, "seconds": round(seconds, 6)}
         )
 
     def answer(self, answer: Any) -> None:
-        """Record one `Answer` of the service, raw but for secrets."""
+        """Record one `Answer` of the service, raw except for secrets."""
         with self._recorder.guarded(f"an answer to {answer.operation}"):
             content = {
                 "answered": answer.time,
@@ -105,7 +105,7 @@ class CallRecorder:
                 self._add_answer(record, content)
 
     def known_before(self, operation: str, asked: Mapping[str, Any]) -> None:
-        """Record an answer again that an earlier test of the session received, because this test needs it."""
+        """Record again an answer that an earlier test of the session received, because this test needs it."""
         record = self._record
         content = self._remembered.get((operation, repr(worded(dict(asked)))))
         if record is None or content is None or content["answered"] in record.answered:

@@ -1,4 +1,4 @@
-"""The recorder: writes measurements, verdicts and steps into a test's record at once."""
+"""The recorder: writes measurements, verdicts and steps into a test's record as they happen."""
 
 from __future__ import annotations
 

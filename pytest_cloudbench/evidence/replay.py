@@ -89,7 +89,7 @@ class ReplayedTest:
                 self._queues.setdefault(_key(entry["kind"], asked), deque()).append(entry)
 
     def borrow_from(self, lenders: Callable[[], list[ReplayedTest]]) -> None:
-        """Let answers that this record lacks come from the first of these records that has them."""
+        """Take answers that this record lacks from the first of these records that has them."""
         self._lenders = lenders
 
     def workload(self, request: WorkloadRequest) -> Any:
@@ -108,7 +108,7 @@ class ReplayedTest:
         return self._given(asked, value)
 
     def call(self, name: str, arguments: list[Any], *, repeatable: bool) -> Any:
-        """Return the recorded result of a provider's call; a ``repeatable`` one may be answered again."""
+        """Return the recorded result of a provider's call; a ``repeatable`` call may get its last result again."""
         return self._result("call", {"name": name, "arguments": worded(arguments)}, repeatable)
 
     def operation(self, host: str, name: str, arguments: list[Any], *, repeatable: bool) -> Any:
@@ -246,7 +246,7 @@ def _key(kind: str, asked: Mapping[str, Any]) -> bytes:
 
 
 def _fits(recorded: Any, asked: Any) -> bool:
-    """Return whether both are the same, if any text may stand for what was removed from the record."""
+    """Return True if both are equal, where any text matches what was removed from the record."""
     if isinstance(recorded, str) and isinstance(asked, str) and _REMOVED.search(recorded):
         expression = ".+".join(re.escape(part) for part in _REMOVED.split(recorded))
         return re.fullmatch(expression, asked, re.DOTALL) is not None
@@ -277,7 +277,7 @@ def _shown(asked: Mapping[str, Any]) -> str:
 
 
 def _difference(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> str:
-    """Return the recorded request that is nearest; only the options that differ, if only options differ."""
+    """Return the recorded request, or only the options that differ if all else is equal."""
     mine, theirs = asked.get("arguments"), recorded.get("arguments")
     rest_same = all(asked[name] == recorded.get(name) for name in asked if name != "arguments")
     if rest_same and isinstance(mine, Mapping) and isinstance(theirs, Mapping):

@@ -140,7 +140,7 @@ class _Writer:
 
     def _named(self, value: Any, name: str, path: str) -> Any:
         if not isinstance(value, _IN_CLEAR):
-            cleaned = self._clean(name, value)  # by its name alone it may have to go as a whole
+            cleaned = self._clean(name, value)  # the name alone may say that it is secret as a whole
             if isinstance(cleaned, str):
                 return str(cleaned)
         return self.plain(value, name, f"{path}-{name}" if path else name)
@@ -167,7 +167,7 @@ class _Writer:
 
 
 def class_name(kind: type[Any]) -> str:
-    """Return how a record names a class: by its id, any other by its module, such as "builtins:ValueError"."""
+    """Return how a record names a class: by its id, or without one by its module, such as "builtins:ValueError"."""
     return type_id_of(kind) or f"{kind.__module__}:{kind.__qualname__}"
 
 
@@ -239,7 +239,7 @@ def _instance(name: str, data: Mapping[str, Any], load: Any) -> Any:
         return kind(**{key: restored(value, load=load) for key, value in data.items() if key in known})
     except NotRestored:
         raise
-    except Exception as error:  # of any class that a record names
+    except Exception as error:  # a record may name any class
         raise NotRestored(f"this version of the package cannot restore a {name}: {error}") from error
 
 
@@ -265,7 +265,7 @@ def measurement_from(
 
     ``record`` is the file's content, or its "value" alone. ``files`` are the raw files by their path in the evidence
     folder, or a function that reads one. The error of a failed workload is returned, not raised. Raises NotRestored
-    for a record without a value, or of a class that does not exist any more.
+    for a record without a value, or of a class that no longer exists.
     """
     value = record.get("value") if "is" not in record else record
     if value is None:

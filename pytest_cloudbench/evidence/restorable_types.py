@@ -1,7 +1,7 @@
 """The ids under which evidence names the classes of this package, and where each class is now.
 
 An id outlives its class's name and module: to move or rename a class, change its place here and keep its id. The id is
-the class's name, or is given as ``id=Class``. Only what stands here, or was registered, is ever restored.
+the class's name, or is given as ``id=Class``. Only classes that are listed here, or were registered, are ever restored.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ _FIRST_IDS = {
     "workloads.iperf3.ends:Side": "iperf3.Side",
     "verdicts.comparison:Side": "comparison.Side",
 }
-"""Version 0.1 wrote "module:Class". Where the class alone does not tell, these do."""
+"""Version 0.1 wrote "module:Class". This maps those whose id does not follow from the class name alone."""
 
 _registered: dict[str, type[Any]] = {}
 
@@ -183,7 +183,7 @@ class UnknownType(LookupError):
 def register(type_id: str, kind: type[Any]) -> None:
     """Let evidence hold values of a dataclass, enum or exception from outside this package.
 
-    ``type_id`` names the class in records for ever and has a dot, such as "acme.SysbenchRun". Raises ValueError for an
+    ``type_id`` names the class in records forever and has a dot, such as "acme.SysbenchRun". Raises ValueError for an
     id that is taken or has no dot, TypeError for another kind of class.
     """
     if not is_restorable(kind):
@@ -199,7 +199,7 @@ def register(type_id: str, kind: type[Any]) -> None:
 
 
 def is_restorable(kind: Any) -> bool:
-    """True for dataclasses, enums and exceptions."""
+    """Return True for dataclasses, enums and exceptions."""
     # Not isinstance: in Python 3.10, tuple[int, ...] is an instance of type too.
     return issubclass(type(kind), type) and (
         dataclasses.is_dataclass(kind) or issubclass(kind, Enum | BaseException)
@@ -229,7 +229,7 @@ def _name(kind: type[Any]) -> str:
 
 @cache
 def _places() -> dict[str, tuple[str, str]]:
-    """Module and class by id."""
+    """Return module and class by id."""
     entries = ((module, *entry.partition("=")) for module, names in _TYPES.items() for entry in names.split())
     return {found: (module, name or found) for module, found, _, name in entries}
 

@@ -1,7 +1,7 @@
 """Retention: remove the oldest runs from a folder of evidence.
 
 Only a folder that a run wrote is removed: it has a journal with the run's first entry, and nothing but what runs write.
-A run that goes on holds a lock on its folder of journals. Links are not followed.
+A run in progress holds a lock on its folder of journals. Links are not followed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_A_RUN = frozenset(
     {JOURNALS, TESTS, SOURCES, MANIFEST, SIGNATURE, f"{MANIFEST}{PARTIAL}", f"{SIGNATURE}{PARTIAL}", IGNORED}
 )
 _STILL_WRITTEN_S = 3600.0
-"""A run without an end may go on, on another machine, if it wrote something since."""
+"""A run without an end that wrote something within this time may still be in progress on another machine."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _reason_to_keep(path: Path) -> tuple[str, str]:
 
 
 def _removed(path: Path) -> bool:
-    """Remove a run that nobody writes to; return False if somebody does."""
+    """Remove a run; return False if a process still writes to it."""
     descriptor = os.open(path / JOURNALS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

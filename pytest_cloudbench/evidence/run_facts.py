@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
 
 FORMAT = 1
-"""Format of the evidence. It is raised when the present readers could not read what is written."""
+"""Version of the evidence's format. Increment it when current readers cannot read new evidence."""
 
 PACKAGES = (
     "pytest-cloudbench",

@@ -53,7 +53,7 @@ class RunRecorder:
         self._options = dict(options)
         self._journal: Journal | None = None
         self._attempts: dict[str, AttemptRecord] = {}
-        # That of the test that runs now, for callers that do not know their test; None between tests.
+        # The record of the running test, for callers that do not know their test; None between tests.
         self.current: AttemptRecord | None = None
         self._sources: dict[str, Path | None] = {}
         self._lock = threading.RLock()
@@ -68,7 +68,7 @@ class RunRecorder:
     def open(self) -> Journal:
         """Create the folder and this process's journal; a second call returns the same journal.
 
-        Raises EvidenceError if the folder cannot be written: before the run measures for hours.
+        Raises EvidenceError if the folder cannot be written: call it before the run measures for hours.
         """
         with self._lock:
             if self._journal is None:
@@ -143,7 +143,7 @@ class RunRecorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Close a test's record, after other plugins have added theirs, and chain it to this process's journal."""
+        """Close a test's record, after other plugins added their entries, and chain it to this process's journal."""
         with self._lock:
             record = self._attempts.pop(nodeid, None)
             if record is None:
@@ -212,13 +212,13 @@ class RunRecorder:
             below = path.relative_to(self._config.rootpath).as_posix()
         except ValueError:
             below = path.name
-        # With another ending, because pytest would collect it as a test below the root folder.
+        # With another suffix, because below the root folder pytest would collect it as a test.
         name = f"{SOURCES}/{self.part}/{below}{SOURCE_SUFFIX}"
         self._sources.setdefault(name, path)
         return name
 
     def _keep_sources(self) -> None:
-        """Store the test files, once a run, so that an auditor can read what was asked.
+        """Store each test file, once a run, so that an auditor can read the tests.
 
         This happens at the end of the first test of each file, when the run's secrets are known.
         """

@@ -24,12 +24,12 @@ def removed(what: str) -> str:
 
 REMOVED = r"(?!\(removed: )"
 START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""The start of a word, also after a line break as JSON writes it, which ends in a letter."""
+"""The start of a word, also after a line break that JSON escaped, which ends in a letter."""
 
 ABOUT = r"(?:file|path|dir|directory|uri|url|arn|name|header|bucket|count|rate|size|length|limit|bytes|type|ttl|fd)s?"
 """The ends of names that describe a secret and do not contain it: password_file, token_bucket, secret_bytes."""
 _IDEMPOTENT = r"cloudbench:token|(?-i:ClientToken)"
-"""What makes a call of EC2 idempotent: whoever knows it can do nothing with it. Vault's client_token is a secret."""
+"""EC2's idempotency tokens are not secrets: nobody can use them for anything else. Vault's client_token is a secret."""
 SECRET_NAME = re.compile(
     rf"""(?isx)
     webhook | connection[_-]?string | ^(?!.*{ABOUT}$ | {_IDEMPOTENT}$).*?(?:
@@ -80,9 +80,9 @@ _STARTS = (
     *("key_data", "connection", "pwd", "pass"),
 )
 _WS = r"(?:\s|\\\r?\n|\\[nrt])"
-"""White space, also a shell's continued line, and as JSON writes it."""
+"""White space, also a shell's continued line, and JSON's escapes."""
 _PLAIN = r"(?!(?:null|true|false|None|[0-9][0-9.,:eE+-]*)(?:[\s\"'\\,;&()<>\[\]{}]|$))"
-"""What follows is a word of JSON or Python, or a figure."""
+"""What follows is neither a word of JSON or Python, such as null, nor a figure."""
 _BETWEEN = rf"(?:{_WS}+|\\?[\"'],\s*\\?[\"'])"
 """What separates two words of a command, also in a list of words."""
 _QUOTED = r"(?:\\\"(?:[^\"\\\n]|\\[^\"\n])*\\\"|\"(?:[^\"\\\n]|\\[^\n])*\"|\\?'(?:[^'\\\n]|\\[^'\n])*\\?')"
@@ -114,19 +114,19 @@ PASSWORD_OPTIONS: dict[str, tuple[str, ...]] = {
     "unzip": ("-P",),
     "openssl": ("-pass", "-passin", "-passout"),
 }
-"""Commands with an option whose value is a password, which the option's name does not say."""
+"""Commands, and their options whose values are passwords, although the options' names do not say so."""
 ATTACHED = frozenset({"mysql", "mysqldump", "mysqladmin", "mariadb"})
-"""Commands whose password is attached to the option: `-pSECRET`; a next word would be the name of a database."""
+"""Commands whose password is attached to the option: `-pSECRET`; the next word would be the name of a database."""
 
 
 @dataclass(frozen=True)
 class SecretPattern:
     """One kind of secret, found by literals in lower case, because a search for them is fast.
 
-    ``starts`` are all texts with which a match can begin, or that stand ``back`` characters behind its beginning.
-    Without them the whole text is searched. ``hints`` are texts of which a match must contain one. A pattern has at
-    least one of both. ``before`` matches what must stand before the match. ``replacement`` is that of `re.sub`; without
-    it the whole match is removed.
+    ``starts`` are all texts with which a match can begin, or that stand ``back`` characters after its beginning.
+    Without them the whole text is searched. ``hints`` are texts of which the searched text must contain one. Each of
+    `PATTERNS` has starts, hints or both. ``before`` matches what must stand before the match. ``replacement`` is that
+    of `re.sub`; without it the whole match is removed.
     """
 
     what: str
@@ -186,7 +186,7 @@ class SecretPattern:
 
 
 def _alike(one: str, other: str) -> int:
-    """Return how many characters both texts begin with."""
+    """Return the length of the common beginning of two texts."""
     return next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
@@ -198,7 +198,7 @@ def _behind(what: str) -> str:
 
 
 def _kept_quotes(match: Match[str]) -> str:
-    """Remove the value behind a name, within its quotes."""
+    """Remove the value after a name, and keep its quotes."""
     value = match[2]
     quote = next((each for each in ('\\"', "\\'", '"', "'") if value.startswith(each)), "")
     inner = value[len(quote) : len(value) - len(quote)] if quote else value
@@ -215,7 +215,7 @@ def _signed(match: Match[str]) -> str:
 def _looks_random(match: Match[str]) -> str:
     """Remove 40 characters that look like a key: neither a hexadecimal hash nor a path of words.
 
-    In random characters two of three neighbours are of different kinds, in words one of four.
+    Of neighbouring characters, two thirds are of different kinds in a random text, a quarter in words.
     """
     kinds = [_kind(char) for char in match[0]]
     changes = sum(map(operator.ne, kinds, kinds[1:]))
@@ -266,7 +266,7 @@ PATTERNS = (
         ("-----begin ", "---- begin "),
     ),
     SecretPattern(
-        "private key",  # its end alone, of a text that was cut off before
+        "private key",  # only its end, if the text before was cut off
         r"(?:(?<![A-Za-z0-9+/=\\])|(?<=\\[nr]))[A-Za-z0-9+/=]{16,}(?:(?:\s|\\+[nr])+[A-Za-z0-9+/=]+){0,200}(?:\s|\\+[nr])*"
         r"-----END [A-Z0-9 ]*PRIVATE KEY-----",
         hints=(" private key-----",),
@@ -489,4 +489,4 @@ SECRET_ACCESS_KEY = SecretPattern(
     r"(?:(?<![A-Za-z0-9/+])(?<!==)|(?<=\\[nrt]))[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
     replacement=_looks_random,
 )
-"""Searched for only in a text that has a run of so many characters."""
+"""Searched for only in a text that has a run of at least 40 such characters."""

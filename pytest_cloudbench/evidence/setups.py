@@ -10,7 +10,7 @@ from pytest_cloudbench.evidence.reader import RecordedTest
 from pytest_cloudbench.verdicts.wording import without_ids
 
 _OF_INSTANCES = ("launch", "find_instance", "find_hosts")
-"""How the names of calls begin that return instances."""
+"""Beginnings of the names of calls that return instances."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class InstanceFacts:
 
     @property
     def words(self) -> str:
-        """Its type, and whether it is new to the test: what earlier tests did there may show."""
+        """Its type, and whether earlier tests used it, which may affect the measurement."""
         return f"{self.type} used by earlier tests" if self.used else self.type
 
 

@@ -1,4 +1,4 @@
-"""Sign the manifest with the user's SSH key, and check such a signature, by OpenSSH's ssh-keygen."""
+"""Sign the manifest with the user's SSH key, and check signatures, with OpenSSH's ssh-keygen."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def signature_of(manifest: bytes, key_file: Path) -> bytes:
 def check_signature(
     root: Path, signers: Path | None = None, *, manifest: str = MANIFEST, signature: str = SIGNATURE
 ) -> Signed:
-    """Check the signature of the manifest; both are names of files. Raises EvidenceError if it is not valid.
+    """Check a signature; ``manifest`` and ``signature`` are file names. Raises EvidenceError if it is not valid.
 
     ``signers`` is a public key, or a file in ssh-keygen's ALLOWED SIGNERS format. Without it the signature is checked
     against the key that it contains: that proves that nothing was altered, but not whose key it is.
     """
     signed = read_regular(root / manifest, root=root)
-    read_regular(root / signature, root=root, most_bytes=1 << 20)  # ssh-keygen would wait for a pipe
+    read_regular(root / signature, root=root, most_bytes=1 << 20)  # refuse pipes: ssh-keygen would wait
     how = ["-n", NAMESPACE, "-s", str(root / signature)]
     if signers is None:
         said = _ssh_keygen("-Y", "check-novalidate", *how, stdin=signed)

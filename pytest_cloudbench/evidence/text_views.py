@@ -1,6 +1,6 @@
-"""Texts as they were before a program laid them out: marks of a diff, strings over several lines and escapes undone.
+"""Views of a text without its layout: marks of a diff, strings over several lines and escapes are undone.
 
-A secret is looked for in these views too, and removed from the original, of which the layout is kept.
+A secret is searched for in these views too, and removed from the original text, which keeps its layout.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LEFT, _RIGHT = (
     )
     for side, other in (("-", "+"), (r"\+", r"\-"))
 )
-"""The lines of the other side of a diff, its hints, and the marks and indents of pytest's lines."""
+"""What a view of one side of a diff leaves out: the other side, hints, and the marks and indents of pytest's lines."""
 _JOINED = re.compile(r"([\"'])[ \t]*\n[bru]{0,2}\1")
-"""Between two strings that Python takes as one, as pprint breaks long ones."""
+"""The break between two strings that Python joins; pprint breaks long strings like this."""
 _ESCAPED = re.compile(r"\\+(?:u00([0-9a-fA-F]{2})|x([0-9a-fA-F]{2})|([^\n]))")
 _HTML = re.compile(r"<wbr>|&(?:#[xX]([0-9a-fA-F]{1,6})|#([0-9]{1,7})|([a-z]{2,4}));")
 _MEANS = {"n": "\n", "r": "\r", "t": "\t"}
@@ -49,12 +49,12 @@ class View:
 
     @cached_property
     def lower(self) -> str:
-        """The text in lower case, with every character at its place."""
+        """The text in lower case, with every character at the same offset."""
         lower = self.text.lower()
         return lower if len(lower) == len(self.text) else "".join(char.lower()[:1] for char in self.text)
 
     def without(self, noise: Pattern[str], meaning: Callable[[Match[str]], str] = lambda match: "") -> View:
-        """Return a view without the matches, or with what they mean."""
+        """Return a view with each match replaced by ``meaning(match)``, by default removed."""
         layer = _Layer(self.text, noise, meaning)
         view = View(layer.text)
         view._layers = [*self._layers, layer]
@@ -107,10 +107,10 @@ class _Layer:
 
 
 def views(text: str) -> Iterator[Callable[[str], View]]:
-    """Yield how to make each view of a text; most texts have no other than the text itself.
+    """Yield a function for each view of a text; for most texts, only for the text itself.
 
-    Outer layers come first: in the text itself a mark of a line may look like the value behind a name. Escapes come
-    last, because the patterns read single ones better than a text in which quotes end too early.
+    Outer layers come first: in the text itself a mark of a line may look like the value after a name. Escapes come
+    last, because the patterns read single escapes better than a text in which quotes end too early.
     """
     layers: list[Callable[[str], View]] = []
     if ("&" in text or "<wbr>" in text) and _HTML.search(text):

@@ -1,8 +1,8 @@
-"""The forms of tokens that services give out: a fixed beginning, then characters of an alphabet.
+"""The forms of tokens that services issue: a fixed beginning, then characters of an alphabet.
 
 The beginnings are published by the services, so that such tokens can be found in texts. A token may be broken by a line
-end, or cut off. The rules of gitleaks do not replace this table: to compile them takes 0.4 s, and they left 104 of 197
-planted tokens, because they look for whole tokens between spaces or quotes.
+end, or cut off. The rules of gitleaks do not replace this table: compiling them takes 0.4 s, and they missed 104 of
+197 planted tokens, because they look for whole tokens between spaces or quotes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _BREAK = r"(?:[\"']?\\?(?:\r?\n|\\r?\\?n)[ \t]*(?:E[ \t]+)?[\"']?)?"
 """A line end within a token: of a wrapped text, a shell's or JSON's, between quotes, or in pytest's traceback."""
 _CONTINUED = r"(?:\\\r?\n[ \t]*|[\"']\s*\n\s*[\"'])"
-"""A line end that says that the text goes on."""
+"""A line end after which the text explicitly goes on: a backslash, or two adjacent strings."""
 
 ALNUM = "[A-Za-z0-9]"
 WORD = "[A-Za-z0-9_]"
@@ -26,8 +26,8 @@ HEX = "[0-9a-f]"
 class TokenFormat:
     """The tokens of one service: ``begins`` are their beginnings.
 
-    ``least`` characters must follow, so that one that was cut off is found too; ``usual`` is the number in a whole
-    one, which may go over several lines.
+    ``least`` characters must follow, so that a token that was cut off is found too. ``usual`` is their number in a
+    whole token, which may span several lines.
     """
 
     service: str

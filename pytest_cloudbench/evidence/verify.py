@@ -48,7 +48,7 @@ class Verification:
 
     @property
     def size(self) -> str:
-        """Its tests and files in words."""
+        """The numbers of tests and files, in words."""
         return f"{self.tests:,} test{'s' * (self.tests != 1)}, {self.files:,} file{'s' * (self.files != 1)}"
 
     def __str__(self) -> str:

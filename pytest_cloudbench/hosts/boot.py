@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from pytest_cloudbench.hosts.shell_host import ShellHost
 
 BOOT_S = 1800.0
-"""How long cloud-init may take: it includes the commands that a test gives for the first boot."""
+"""How long cloud-init may take, including the commands that a test runs at the first boot."""
 
 # An image without cloud-init has nothing to wait for.
 _STATUS = "command -v cloud-init >/dev/null || exit 0; exec cloud-init status --wait --long"
 _OUTPUT = "/var/log/cloud-init-output.log"
 _TAIL_LINES = 15
-_FAILED = 1  # cloud-init 23.4 and later end with 2 after errors from which they recovered
+_FAILED = 1  # cloud-init 23.4 and later exit with 2 after recoverable errors
 _COMMANDS = re.compile(r"scripts.user|runcmd|bootcmd")
 
 
 def wait_for_boot(host: ShellHost, limit_s: float = BOOT_S) -> None:
-    """Wait until cloud-init has ended, so that nothing of the boot runs beside an installation or a measurement.
+    """Wait until cloud-init has ended, so that the boot does not disturb an installation or a measurement.
 
     Raises HostError with the last lines of its output if it still runs after `limit_s`, or if a command of the user
-    data failed. Any other failure of cloud-init is the image's own, and is a warning.
+    data failed. Any other failure of cloud-init comes from the image and is a warning.
     """
     argv = ("sh", "-c", _STATUS)
     try:

@@ -1,4 +1,4 @@
-"""What a test leaves on a host that the next test uses too: its processes, its jobs' files and files in the home."""
+"""Removal of what a test leaves on a shared host: processes, files of its jobs, and files in the home directory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ list_home() {{ {{ printf '%s\\0' "$place"; find "$home" -xdev -mindepth 1 -print
 """
 _NOTE_HOME = f"{_LIST_HOME}list_home > {_NOTE}\n"
 
-# By what the environment of the processes has: nothing else shows who started a daemon. This command has no mark.
+# Processes are found by their environment: nothing else shows who started a daemon. This command has no mark.
 _END_PROCESSES = """\
 marked() { grep -lsz "$@" /proc/[0-9]*/environ | tr -cd '0-9\\n'; }
 end_marked() {
@@ -57,7 +57,7 @@ changed=$(find "$home" -xdev -type f -cnewer {_NOTE})
 """
 _CLEAN_OTHERS = f'{_END_PROCESSES}end_marked -e "^$1\\$"\n'
 
-# A plain user sees no environment of root's processes, which commands with sudo have started.
+# A plain user cannot read the environment of root's processes, which commands with sudo have started.
 _BY_SUDO_IF_ALLOWED = """\
 [ "$(id -u)" = 0 ] || ! sudo -n sh -c : 2> /dev/null || exec sudo -n sh -c "$2" sh "$1"
 sh -c "$2" sh "$1" || exit
@@ -69,7 +69,7 @@ sh -c "$2" sh "$1" || exit
 
 
 def note_home(host: Host) -> None:
-    """Note which files the login user's home has, for `clean`. Raises HostError."""
+    """Record which files the login user's home directory has, for `clean`. Raises HostError."""
     _unrecorded(host, ["sh", "-c", _NOTE_HOME, "sh", host.user], sudo=True)
 
 
@@ -77,9 +77,9 @@ def clean(host: Host, mark: str, *, ours: bool) -> None:
     """End what a test started and remove the files it left. Raises HostError if something remains.
 
     ``mark`` is in the environment of each process that the test started. ``ours``: the run launched the host for
-    itself. Then the jobs of the login user are the test's too, and so are files in its home that `note_home` has not
-    noted; nothing is removed while something is mounted there. On another host, which may be somebody's own, only
-    marked processes are ended; if sudo may have started some that cannot be seen, HostError is raised.
+    itself. Then the login user's jobs also belong to the test, and so do the files in its home that `note_home` did not
+    record; nothing is removed while something is mounted there. On any other host only marked processes are ended;
+    HostError is raised if sudo may have started some that are not visible.
     """
     if ours:
         jobs = [marker(""), base_directory(host.user)]

@@ -1,4 +1,4 @@
-"""What block devices carry: signatures, found by blkid, and data without one. Loads and file systems destroy it."""
+"""Content of block devices, which loads and file systems destroy: signatures (found by blkid), and data without one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WORDS = {
 }
 
 _written_by_us: set[str] = set()
-"""Names of the devices that were there before this process, and that it wrote to."""
+"""Names of devices that existed before this process and that it may have written to."""
 _made_by_us: set[str] = set()
 """UUIDs of the file systems made by this process, on any host: a volume may have moved since."""
 
@@ -103,7 +103,7 @@ def _signature(host: Host, path: str, text: str) -> Signature | None:
 
 @operation("refuse_overwriting", repeatable=True)
 def refuse_overwriting(host: Host, paths: Sequence[str], what_for: str) -> None:
-    """Raise WouldDestroy with every device of `paths` that carries a signature."""
+    """Raise WouldDestroy if a device of `paths` carries a signature, listing all that do."""
     if carries := _carried(host, paths):
         raise WouldDestroy(
             f"on {host.label}, {carries}: {what_for} would destroy it, which needs overwrite=True"
@@ -112,7 +112,7 @@ def refuse_overwriting(host: Host, paths: Sequence[str], what_for: str) -> None:
 
 @operation("refuse_content", repeatable=True)
 def refuse_content(host: Host, paths: Sequence[str]) -> None:
-    """Raise NotOurs with every device of `paths` that carries a signature, for devices that the run did not create."""
+    """Raise NotOurs if a device of `paths`, none created by the run, carries a signature, listing all that do."""
     if carries := _carried(host, paths):
         raise NotOurs(
             f"on {host.label}, {carries}: nothing is written to it; if that is no longer needed, remove it by wipefs "
@@ -121,11 +121,11 @@ def refuse_content(host: Host, paths: Sequence[str]) -> None:
 
 
 def refuse_data(host: Host, devices: Mapping[str, str], *, overwrite: bool) -> None:
-    """Raise WouldDestroy with every device that has data, unless `overwrite`, for devices that the run did not create.
+    """Raise WouldDestroy if devices that the run did not create have data, listing these, unless `overwrite`.
 
-    `devices` are their paths with their names for as long as they exist. A device has data if the first MiB, the last
-    MiB, or one of 14 pieces of 64 KiB between them is not zero: blocks of an EBS volume that were never written are.
-    After this call the devices may be written to, and what this process wrote is not looked at again. Raises
+    `devices` has a permanent name for each path. A device has data if the first MiB, the last MiB, or one of 14 pieces
+    of 64 KiB between them is not zero: blocks of an EBS volume that were never written read as zeros. After this call
+    the devices may be written to; later calls skip them, because their data may be this process's own. Raises
     FilesystemError if a device cannot be compared, for example because the host has no `cmp`.
     """
     paths = [path for path, name in devices.items() if name not in _written_by_us]
@@ -164,7 +164,7 @@ def wipe(host: Host, paths: Sequence[str]) -> None:
 
 
 def remember_made(host: Host, path: str, kind: str) -> Signature:
-    """Remember the file system that was just made there. Raises FilesystemError if there is none."""
+    """Remember the file system that was just made on `path`. Raises FilesystemError if it is not there."""
     signature = read_signature(host, path)
     if signature is None or signature.kind != kind or signature.uuid is None:
         raise FilesystemError(f"{kind} was made on {path} of {host.label}, but was not found there")

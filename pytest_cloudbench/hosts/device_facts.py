@@ -19,7 +19,7 @@ INSTANCE_STORE_MODEL = "Amazon EC2 NVMe Instance Storage"
 
 _VOLUME_ID = re.compile(r"vol-?[0-9a-f]{8,32}\Z")
 
-# Replaces the arguments, a serial and paths, by the paths that exist and those of devices with that serial.
+# Replaces the arguments (a serial, and paths) with the existing ones of these paths and the devices with that serial.
 _FIND = r"""
 serial=$1; shift
 found=
@@ -32,8 +32,8 @@ done
 set -- $found
 """
 
-# Plain sysfs and /proc: lsblk may show a device node under another name. Most of its time would be new processes, so
-# files of one line are read by the shell.
+# Reads sysfs and /proc: lsblk may show a device node under another name. The shell itself reads files of one line,
+# because starting processes would take most of the time.
 _INSPECT = r"""
 # Not echo: in some shells it interprets backslashes.
 say() { printf '%s\n' "$1"; }
@@ -153,12 +153,12 @@ def volume_serial(volume_id: str) -> str:
 
 @operation("inspect_device", repeatable=True)
 def inspect_device(host: Host, path: str) -> DeviceFacts:
-    """Return what `path` is on the host now. Raises DeviceNotFound if it is missing or not a block device."""
+    """Return the current facts of `path` on the host. Raises DeviceNotFound if it is missing or not a block device."""
     return inspect_devices(host, [path])[0]
 
 
 def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
-    """Return what each of `paths` is on the host now, by one command. Raises DeviceNotFound."""
+    """Return the current facts of each of `paths` on the host, by one command. Raises DeviceNotFound."""
     found = _facts(host.run(["sh", "-c", _INSPECT, "sh", *paths], idempotent=True).stdout)
     if len(found) != len(paths):
         raise DeviceNotFound(f"{host.label} listed {len(found)} devices when asked for {len(paths)}")
@@ -174,15 +174,15 @@ def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
 
 
 def find_devices(host: Host, serial: str, paths: Sequence[str]) -> list[DeviceFacts]:
-    """Return the block devices at those of `paths` that exist, and all with this serial, by one command."""
+    """Return the block devices at the existing ones of `paths` and all with this serial, by one command."""
     found = _facts(host.run(["sh", "-c", _FIND + _INSPECT, "sh", serial, *paths], idempotent=True).stdout)
     return [_device_facts(*each) for each in found if _first(each[0], "kind") == "block"]
 
 
 def _facts(output: str) -> list[tuple[dict[str, list[str]], dict[str, list[str]]]]:
-    """Return what `_INSPECT` wrote about each device, each time with what it wrote about mounts and swap.
+    """Parse the output of `_INSPECT`: return the facts of each device, paired with the facts of mounts and swap.
 
-    Raises DeviceNotFound if it did not write that: a device must not be taken for an unused one.
+    Raises DeviceNotFound if the output is incomplete: a device in use would look unused.
     """
     found: list[dict[str, list[str]]] = []
     for line in output.splitlines():

@@ -45,7 +45,7 @@ exit 0
 
 @dataclass(frozen=True)
 class BlockDevice:
-    """A block device that is ours: where it was found, and what it must be.
+    """A block device that is ours: where it was found, and the identity that it must have.
 
     `volume_id` is None for an instance store, which has a `serial` ("AWS...") instead. `attached_as` is the device
     name of the attachment.
@@ -72,7 +72,7 @@ class BlockDevice:
     def prove(
         self, host: Host, *, mounted_at: str | None = None, only_read: bool = False
     ) -> tuple[DeviceFacts, ...]:
-        """Return what the device is now, once it is proven ours and free to overwrite; see `prove_all_ours`."""
+        """Return the device's current facts, once it is proven ours and free to overwrite; see `prove_all_ours`."""
         return tuple(prove_all_ours(host, [self], mounted_at=mounted_at, only_read=only_read))
 
 
@@ -88,7 +88,7 @@ def find_device(
     """Wait until the device of an attached volume appears, and return it.
 
     attached_as: the device name of the attachment ("/dev/sdf"), for Xen types, whose devices have no identity;
-    the size must fit then. Raises DeviceNotFound after `timeout_s`.
+    then the size must match. Raises DeviceNotFound after `timeout_s`.
     """
     serial = volume_serial(volume_id)
     links = [f"/dev/disk/by-id/{EBS_LINK}{serial}{ending}" for ending in ("", "_1", "-ns-1")]
@@ -155,14 +155,14 @@ def prove_all_ours(
     held_by: str | None = None,
     only_read: bool = False,
 ) -> list[DeviceFacts]:
-    """Return what the devices are at this moment, once all are proven to be ours and free to overwrite.
+    """Return the devices' current facts, once all are proven to be ours and free to overwrite.
 
     Each must be a whole, writable block device of the right size, with the identity of its volume or of the instance
     store (on Xen: without identity, under the name of the attachment). Nothing may use it: no mount, swap or array.
     mounted_at: the one directory where we may have mounted them.
     held_by: the kernel name of the one array ("md127") that may consist of them.
     only_read: partitions and read-only devices are accepted too.
-    Raises NotOurs with everything that does not fit any of them, or DeviceNotFound.
+    Raises NotOurs listing every mismatch of every device, or DeviceNotFound.
     """
     sentences = []
     looked_at = inspect_devices(host, [device.path for device in devices])
@@ -226,13 +226,13 @@ def in_use(device: DeviceFacts, mounted_at: str | None = None, held_by: str | No
 
 
 def directory_instead(device: DeviceFacts, mounted_at: str | None = None) -> str:
-    """Return what to do with a device that is mounted elsewhere, as the end of a sentence; "" for any other."""
+    """Return a hint for a device that is mounted elsewhere, as the end of a sentence; "" for any other."""
     mounts = [each for each in device.mounts if each not in (mounted_at, "/")]
     return f"; use directory({mounts[0]!r}) to load the file system" if mounts else ""
 
 
 def not_to_overwrite(device: DeviceFacts) -> list[str]:
-    """Return what else forbids to write to a device, as ends of a sentence."""
+    """Return what else forbids writing to a device, as ends of a sentence."""
     problems = []
     if device.has_partitions:
         problems.append("has partitions")

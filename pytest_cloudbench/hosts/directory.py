@@ -18,7 +18,7 @@ class HostDirectory:
 
     The devices below it are unknown: there are no ceilings, so that `capped_by` has nothing to compare with, and no
     throttle counters. `reaches` judges against the figure in the test. `name` stands for the path in messages and in
-    evidence: give one if the path differs from run to run, as that of a temporary directory.
+    evidence: give one if the path differs from run to run, like that of a temporary directory.
     """
 
     host: Host

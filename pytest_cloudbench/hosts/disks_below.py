@@ -11,8 +11,8 @@ from pytest_cloudbench.hosts.host import operation
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
 
-# Down from the mounted device: a partition lies on its disk, an array or a mapped device on its members. A device that
-# is no part of anything keeps the name by which it was mounted, which a region's host may have to itself.
+# Goes down from the mounted device: from a partition to its disk, from an array or a mapped device to its members. A
+# device that lies on no other keeps the name by which it was mounted, which may exist only on a region's host.
 _BELOW = r"""
 source=$(findmnt -n -v -o SOURCE -T "$1") && [ -b "$source" ] || exit 0
 number_of() { set -- $(stat -L -c '%t %T' -- "$1"); echo $((0x$1)):$((0x$2)); }
@@ -39,7 +39,7 @@ below "$(readlink -f "/sys/dev/block/$number")" "$source"
 
 @operation("disks_below", repeatable=True)
 def disks_below(host: Host, directory: str) -> list[DeviceFacts]:
-    """Return the whole disks below a directory, each once; none if its file system is on no block device."""
+    """Return the whole disks below a directory, each once; none if its file system is not on a block device."""
     result = host.run(["sh", "-c", _BELOW, "sh", directory], check=False, idempotent=True)
     paths = list(dict.fromkeys(result.stdout.splitlines()))
     try:

@@ -19,7 +19,7 @@ class HostUnreachable(HostError):
 
 
 class HostKeyMismatch(HostError):
-    """A machine answered with another host key: it is not the host that was launched."""
+    """A machine answered with an unexpected or revoked host key: it may be another machine."""
 
 
 class UnknownHostKey(HostError):
@@ -27,7 +27,7 @@ class UnknownHostKey(HostError):
 
 
 class LoginRefused(HostError):
-    """The host answered, but does not accept our key for this user."""
+    """The host answered, but does not let this user log in."""
 
 
 class ConnectionDropped(HostError):
@@ -61,7 +61,7 @@ class JobVanished(HostError):
 
 
 class JobTimedOut(HostError, TimeoutError):
-    """A job still ran when its time was over. It was not ended."""
+    """A job still ran at its timeout. It was not killed."""
 
 
 class DeviceNotFound(HostError):
@@ -77,7 +77,7 @@ class FilesystemError(HostError):
 
 
 class WouldDestroy(FilesystemError, RequestError):
-    """What the test asked for would destroy what a device carries. Nothing was written."""
+    """The test's request would destroy the content of a device. Nothing was written."""
 
 
 class MountPointRefused(FilesystemError, RequestError):
@@ -85,7 +85,7 @@ class MountPointRefused(FilesystemError, RequestError):
 
 
 class BadPath(HostError, RequestError, ValueError):
-    """A path or a name that a test gave for a host contains a line break or another control character."""
+    """A path or a name for a host is empty, or contains a line break or another control character."""
 
 
 class ToolMissing(HostError):

@@ -41,7 +41,7 @@ _MOUNT_OPTIONS = {
 KINDS = tuple(_MAKE)
 
 # mkfs writes mostly the journal. XFS: 1/2048 of the file system, at most 2 GiB (mkfs.xfs(8), "logsize");
-# ext4: at most 1 GiB, of a small one about 1/64 (mke2fs, ext2fs_default_journal_size); btrfs has none.
+# ext4: at most 1 GiB, about 1/64 of a small file system (mke2fs, ext2fs_default_journal_size); btrfs has none.
 _LARGEST_JOURNAL = {"xfs": Size(2 << 30), "ext4": Size(1 << 30), "btrfs": Size(64 << 20)}
 _PER_JOURNAL = {"xfs": 2048, "ext4": 64, "btrfs": 2048}
 _SMALLEST_JOURNAL = Size(64 << 20)
@@ -68,7 +68,7 @@ class Carrier(Protocol):
 
 @operation("clear_devices")
 def clear_devices(host: Host, devices: Sequence[Carrier]) -> None:
-    """Remove every signature from devices that the next test finds empty. Raises NotOurs or FilesystemError."""
+    """Remove all signatures from devices, so that the next test finds them empty. Raises NotOurs or FilesystemError."""
     for device in devices:
         device.prove(host)
     wipe(host, [path for device in devices for path in device.paths])
@@ -76,10 +76,10 @@ def clear_devices(host: Host, devices: Sequence[Carrier]) -> None:
 
 @dataclass(frozen=True)
 class MountedFilesystem:
-    """A file system that we mounted: `filesystem` is its kind, `path` its directory, `owner` the owner of that.
+    """A file system that we mounted: `filesystem` is its kind, `path` its directory, `owner` that directory's owner.
 
     `reused`: it was made earlier in this run and kept its data. `made` is the first directory of `path` that the mount
-    had to make, "" if all were there: unmounting removes the directories from there on.
+    had to make, "" if all were there: unmounting removes the directories of `path` from that one on.
     """
 
     device: Carrier
@@ -105,7 +105,7 @@ def mount_new(
 
     A file system of this kind that this run made on the device before, on any host, is mounted with its data.
     Anything else on the device is refused, or with `overwrite` destroyed. `room`: see `make_filesystem`.
-    Raises FilesystemError or NotOurs, and before anything is written MountPointRefused.
+    Raises FilesystemError or NotOurs, or MountPointRefused before anything is written.
     """
     check_mount_point(host, at, owner)
     reused = not overwrite and _made_here(host, device, filesystem)
@@ -187,7 +187,7 @@ def mount(
 def check_mount_point(host: Host, at: str, owner: str | None = None) -> None:
     """Raise MountPointRefused unless a file system may be mounted on `at` and given to `owner`.
 
-    Refused are directories of the system, those that are not empty or mount points already, links, and files.
+    It refuses system directories, directories that are not empty or already mount points, links, and files.
     """
     at = checked_mount_point(at)
     argv = ["sh", "-c", CHECK_MOUNT_POINT, "sh", at, owner or host.user]
@@ -210,7 +210,7 @@ def prove_mounted(host: Host, mounted: MountedFilesystem) -> None:
 def unmount(host: Host, mounted: MountedFilesystem) -> None:
     """Unmount the file system, and remove the directories that the mount made and that are empty.
 
-    A busy one is retried for 5 s. Raises FilesystemError.
+    A busy file system is retried for 5 s. Raises FilesystemError.
     """
     for _ in range(_BUSY_TRIES):
         result = host.run(["sh", "-c", UNMOUNT, "sh", mounted.path, mounted.made], sudo=True, check=False)
@@ -223,7 +223,7 @@ def unmount(host: Host, mounted: MountedFilesystem) -> None:
 
 
 def _made_here(host: Host, device: Carrier, filesystem: str) -> bool:
-    """Return whether this run made the file system on it, one of this kind over all its devices."""
+    """Return whether the device carries one file system of this kind, over all its paths, that this run made."""
     device.prove(host)
     carried = {*read_signatures(host, device.paths)}
     return len(carried) == 1 and all(

@@ -1,8 +1,8 @@
-"""A folder of the load's own in a directory of somebody's host: made for one test, removed at its end.
+"""A load's own folder in a directory of a host: made for one test, removed at its end.
 
 The folder names the process that made it. So a later run on the same machine knows that a killed run left it, ends
-the load that still runs in it, and removes it. A folder from before the machine's last boot, and one that nobody has
-used for a day, is removed if no load runs in it.
+the load that still runs in it, and removes it. A folder made before the machine's last boot, or unused for a
+day, is removed if no load runs in it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNKNOWN = "-"
 _OUTSIDE_CONTAINERS = "pid:[4026531836]"
 """The kernel's first PID namespace: PROC_PID_INIT_INO of include/linux/proc_ns.h, Linux 6.12."""
 
-# Only jobs of runs: a backup may read there too.
+# Only processes of jobs count: a backup may read files there too.
 _RUNNING = f"""\
 running() {{
     for pid in $(find /proc/[0-9]*/fd -maxdepth 1 -lname "*/$1/*" 2> /dev/null | cut -d / -f 3 | sort -u); do
@@ -95,7 +95,7 @@ rm -rf -- "$1"
 
 @dataclass(frozen=True)
 class ClaimedFolder:
-    """A folder of a load's own. `filesystem` is its type as stat(1) names it, such as "xfs" or "tmpfs".
+    """A load's own folder. `filesystem` is its type as stat(1) names it, such as "xfs" or "tmpfs".
 
     `removed` are the folders of killed runs that were removed; `left` has a sentence for each that was not.
     """
@@ -108,9 +108,9 @@ class ClaimedFolder:
 
 @operation("claim_folder")
 def claim_folder(host: Host, directory: str) -> ClaimedFolder:
-    """Make a folder in `directory`, and remove those that killed runs of this machine left there.
+    """Make a folder in `directory`, and remove those that killed runs on this machine left there.
 
-    Raises NotOurs unless it is a directory that the login user can write to.
+    Raises NotOurs unless `directory` is one that the login user can write to.
     """
     HostDirectory(host, directory).prove_writable()
     parent = directory.rstrip("/")
@@ -154,7 +154,7 @@ def _remove(host: Host, path: str, script: str) -> None:
 
 
 def owner_line() -> str:
-    """Return who makes a folder: this machine since its boot, this process and its start, the time, and the machine."""
+    """Return who makes a folder: this boot, the process and its start, the time, the host name, the machine id."""
     when = datetime.now(timezone.utc).isoformat(timespec="minutes")
     return f"{_machine()} {os.getpid()} {_started(os.getpid())} {when} {socket.gethostname()} {_machine_id()}"
 
@@ -165,7 +165,7 @@ def is_of_this_machine(owner: str) -> bool:
 
 
 def ended(owner: str) -> bool:
-    """Return whether an `owner_line` is known to be that of a process that has ended."""
+    """Return whether the process of an `owner_line` is known to have ended."""
     words = owner.split(" ")
     if len(words) < 3 or not is_of_this_machine(owner) or not words[1].isdigit():
         return False
@@ -173,9 +173,9 @@ def ended(owner: str) -> bool:
 
 
 def _is_before_boot(owner: str) -> bool:
-    """Return whether an `owner_line` was written on this machine before its last boot, as far as is known.
+    """Return whether an `owner_line` was probably written on this machine before its last boot.
 
-    Containers, and machines cloned with their host name, may share an id.
+    Containers may share a machine's id, so they never match. Machines cloned with their host name match wrongly.
     """
     theirs, ours = owner.split(" "), owner_line().split(" ")
     same = len(theirs) == len(ours) and theirs[4:] == ours[4:] and ours[5] != _UNKNOWN
@@ -184,13 +184,13 @@ def _is_before_boot(owner: str) -> bool:
 
 
 def _words(owner: str) -> str:
-    """Return an `owner_line` for people."""
+    """Return an `owner_line` in words."""
     words = owner.split(" ")
     return f"a run on {words[4]} at {words[3]}" if len(words) >= 5 else "another run"
 
 
 def _machine() -> str:
-    """Return an id of this machine since its boot, and of the container on it."""
+    """Return an id of this machine's present boot and PID namespace, which differs between containers."""
     if sys.platform != "linux":
         return socket.gethostname()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -198,7 +198,7 @@ def _machine() -> str:
 
 
 def _machine_id() -> str:
-    """Return the id of this machine that boots leave as it is; "-" if it is unknown."""
+    """Return the id of this machine, which stays the same across boots; "-" if it is unknown."""
     try:
         return Path("/etc/machine-id").read_text(encoding="ascii").strip() or _UNKNOWN
     except (OSError, UnicodeDecodeError):
@@ -206,7 +206,7 @@ def _machine_id() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process of this machine started, as its kernel counts; "-" if there is none."""
+    """Return a process's start time in clock ticks since boot (if not on Linux, "running"); "-" if it has ended."""
     try:
         if sys.platform != "linux":
             os.kill(pid, 0)

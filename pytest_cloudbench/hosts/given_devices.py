@@ -1,4 +1,4 @@
-"""Block devices of a host that no run made: proven idle before a load reads one, and allowed before one writes."""
+"""Block devices of existing hosts: a load reads one only if it is proven idle, and writes only if allowed too."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def prove_given_device(
     allowed: Sequence[str] | None = None,
     identity: str | None = None,
 ) -> DeviceFacts:
-    """Return what the device at `path` is now, once it is proven idle.
+    """Return the current facts of the device at `path`, once it is proven idle.
 
     allowed: the paths that the owner of the host allows to overwrite; None for a load that only reads. identity: what
-    an earlier look found, as `identity_of` returns it. Raises DeviceNotFound, or NotOurs with everything against it.
+    `identity_of` returned earlier. Raises DeviceNotFound, or NotOurs listing every reason.
     """
     _check_root(host, path)
     (facts,) = inspect_devices(host, [path])
@@ -42,7 +42,7 @@ def prove_given_device(
         problems.append(f"is now {identity_of(facts) or 'without identity'}, and was {identity} before")
     if allowed is not None:
         problems += not_to_overwrite(facts)
-        # Not for a device in use: what it carries is known then.
+        # Skipped for a device in use, which is refused anyway.
         if not problems and (signature := read_signature(host, facts.path)) is not None:
             problems.append(f"carries {signature}")
         if not _is_allowed(host, facts, allowed):

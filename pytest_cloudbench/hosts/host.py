@@ -1,7 +1,7 @@
 """What the rest of the package knows of a host: it runs commands and detached jobs, and returns their output and files.
 
-`Host` is the protocol; `ShellHost` in shell_host.py is the base class that needs one method only. Nothing outside
-this room names a kind of host: `open_host` in login.py makes the one that a login needs.
+`Host` is the protocol; `ShellHost` in shell_host.py is the base class, whose subclasses define one method. No code
+outside this folder names a kind of host: `open_host` in login.py makes the one that a login needs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A finished command. `seconds` lasts from sending it to receiving its exit code."""
+    """A finished command. `seconds` is the time from sending it to receiving its exit code."""
 
     argv: tuple[str, ...]
     stdout: str
@@ -34,7 +34,7 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class Command:
-    """One short command for a host, as `Host.run` describes it. `user` is the login user, `mark` as of `Host`."""
+    """One short command for a host, as `Host.run` describes it. `user` is the login user; `mark`: see `Host`."""
 
     argv: tuple[str, ...]
     user: str = "root"
@@ -86,14 +86,14 @@ def command_line(argv: Sequence[str], *, sudo: bool, mark: str = "") -> str:
     ``mark``, such as "NAME=value", is in the environment of all processes that the command starts.
     """
     quoted = shlex.join(checked_argv(argv))
-    # exec env: some shells do not know "NAME=value command", and no shell stays in between.
+    # exec env: some shells do not support "NAME=value command", and with exec no shell stays in between.
     environment = f'env LC_ALL=C "PATH={_PATH}:$PATH"' + (f" {mark}" if mark else "")
     return f"exec sudo -n -- {environment} {quoted}" if sudo else f"exec {environment} {quoted}"
 
 
 @dataclass(frozen=True)
 class JobState:
-    """A job at one moment: `exit_code` is None while it runs, `new_output` is what it wrote since the last look."""
+    """A job at one moment: `exit_code` is None while it runs, `new_output` is what it wrote since the last poll."""
 
     running: bool
     exit_code: int | None
@@ -101,7 +101,7 @@ class JobState:
 
 
 class Job(Protocol):
-    """A command that runs on the host by itself, whether or not anybody is connected."""
+    """A command that runs on the host with or without a connection."""
 
     @property
     def directory(self) -> str:
@@ -126,7 +126,7 @@ class Job(Protocol):
         ...
 
     def why_ended(self) -> str:
-        """Return why the job ended without a result, as the end of a sentence, by a look at the host."""
+        """Examine the host; return why the job ended without a result, as the end of a sentence."""
         ...
 
     def kill(self) -> None:
@@ -195,8 +195,8 @@ class Host(Protocol):
     ) -> Job:
         """Start a long command in a directory of its own with `files` in it; it needs no connection to continue.
 
-        name: the beginning of the directory's name. job_id: the same id never starts twice; a job that is there
-        already is attached to. Raises HostError if the job could not be started.
+        name: the beginning of the directory's name. job_id: the same id never starts twice; a second
+        start attaches to the existing job. Raises HostError if the job could not be started.
         """
         ...
 
@@ -208,7 +208,7 @@ class Host(Protocol):
         ...
 
     def perform(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
-        """Run an `operation` by `run`, and let a recording observe it; a replay returns the recorded result."""
+        """Run an `operation` by calling `run`, and let a recording observe it; a replay returns the recorded result."""
         ...
 
 
@@ -216,7 +216,7 @@ class HostListener(Protocol):
     """Receives everything that happens on a host; ``host`` is the host's label."""
 
     def command(self, host: str, command: Command, ended: CommandResult | BaseException) -> None:
-        """Receive a command that has ended, by its exit code or by the error."""
+        """Receive a command that has ended, with its result or its error."""
         ...
 
     def job_started(self, host: str, job: str, argv: Sequence[str], *, sudo: bool) -> None:

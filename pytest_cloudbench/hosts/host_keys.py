@@ -53,7 +53,7 @@ class HostKey:
 class TrustedKeys:
     """The keys that a server may present.
 
-    keys: those under its name. beside: if there are none, those under its name without the port, which may be another
+    keys: those for its name. beside: if there are none, those for its name without the port, which may be another
     server's. revoked: those that are never accepted. known_as: its name in the known_hosts `files`; "" for pinned keys.
     """
 
@@ -64,7 +64,7 @@ class TrustedKeys:
     files: tuple[str, ...] = ()
 
     def order(self, offered: Sequence[str]) -> list[str]:
-        """Return the algorithms for host keys, those of the trusted keys first: a server may have several keys."""
+        """Return the `offered` host key algorithms, those of trusted keys first: a server may have several keys."""
         known = {
             kind
             for key in (*self.keys, *self.beside)
@@ -125,7 +125,7 @@ def _parse_host_key(text: str) -> HostKey:
 
 
 def find_known(known_as: str, plain: str, files: Iterable[str]) -> TrustedKeys:
-    """Return what the known_hosts `files` say of a server; those that do not exist are left out.
+    """Return the keys of a server in the known_hosts `files`; files that cannot be read are skipped.
 
     known_as: its name, such as "db1" or "[db1]:2222". plain: its name without the port.
     """
@@ -143,7 +143,7 @@ def find_known(known_as: str, plain: str, files: Iterable[str]) -> TrustedKeys:
                 found[marker].append(key)
             elif plain != known_as and matches(plain, patterns):
                 found[marker or "beside"].append(key)
-    # As for ssh, the name without the port stands in only for one that is unknown.
+    # As in ssh, the name without the port counts only if the full name is unknown.
     beside = () if found[""] else tuple(found["beside"])
     return TrustedKeys(tuple(found[""]), beside, tuple(found["@revoked"]), known_as, tuple(paths))
 
@@ -162,7 +162,7 @@ def parse_known_hosts(text: str) -> Iterator[tuple[str, tuple[str, ...], HostKey
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Return True if a line's names have this one: plain, with * and ?, hashed, and none of them with a !."""
+    """Return True if `name` matches a pattern: plain, with * and ?, or hashed; False if it matches one with !."""
     name = name.lower()
     hit = False
     for pattern in patterns:

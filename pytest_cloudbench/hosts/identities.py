@@ -1,4 +1,4 @@
-"""The user's own keys: those of the SSH agent and unencrypted key files. Nothing of them is stored."""
+"""The user's own keys: those of the SSH agent and unencrypted key files. They are never stored."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _MAGIC = b"openssh-key-v1\0"
 class OwnIdentities:
     """The keys with which the user logs in, as ssh tries them: the agent's, then those in files.
 
-    files: key files; those that do not exist are left out. only: leave out the agent's keys that are not of these
-    files. agent: path of the agent's socket, a variable such as "$SSH_AUTH_SOCK", or "none".
+    files: key files; those that do not exist are left out. only: leave out the agent's keys that belong to none
+    of these files. agent: path of the agent's socket, a variable such as "$SSH_AUTH_SOCK", or "none".
     """
 
     user: str
@@ -78,7 +78,7 @@ class OwnIdentities:
         held = {key.asbytes(): key for key in agent.get_keys()} if agent is not None else {}
         if self.only:
             held = {blob: key for blob, key in held.items() if blob in public.values()}
-        # Those that are configured come first: a server accepts only some attempts.
+        # Configured keys come first: a server limits the number of attempts.
         for blob in sorted(held, key=lambda each: each not in public.values()):
             yield f"{held[blob].comment or 'a key'} of the SSH agent", held[blob]
         for path in files:
@@ -120,12 +120,12 @@ class OwnIdentities:
                 connection.connect(os.path.expanduser(path))
                 agent._connect(connection)
             except (OSError, SSHException):
-                agent = None  # as for ssh, an agent that has ended is none
+                agent = None  # as in ssh, an agent that has ended counts as none
             yield agent
 
 
 def _public_half(path: Path) -> bytes | None:
-    """Return the public key of a key file, from the file beside it or from itself; None if neither has it."""
+    """Return the public key of a key file, from its .pub file or from the file itself; None if neither has it."""
     for each in (Path(f"{path}.pub"), path):
         with contextlib.suppress(OSError, UnicodeDecodeError, IndexError, binascii.Error):
             text = each.read_text(encoding="ascii")
@@ -136,7 +136,7 @@ def _public_half(path: Path) -> bytes | None:
 
 
 def _first_public(private: bytes) -> bytes | None:
-    """Return the public key in an OpenSSH private key, which is readable in an encrypted one too."""
+    """Return the public key in an OpenSSH private key, which is readable even if the private key is encrypted."""
     from paramiko.message import Message
 
     message = Message(private.removeprefix(_MAGIC))

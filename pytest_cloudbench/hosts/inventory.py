@@ -1,7 +1,7 @@
-"""The hosts of a session: ssh:// URLs, and inventories as Ansible has them, as INI or YAML.
+"""The hosts of a session: ssh:// URLs, and Ansible inventories in INI or YAML.
 
-Of Ansible's inventories it reads hosts, groups and the variables that say how to reach a host. What it does not know is
-refused if it would lead to another host or login, and ignored otherwise.
+This module reads hosts, groups and the variables that say how to reach a host. Anything else in an inventory is refused
+if it could lead to a different host or login, and ignored otherwise.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _READ = {
     "cloudbench_devices": "devices",
     "cloudbench_host_key": "host_key",
 }
-"""The variables of a host that are read, by the fields of `InventoryHost`."""
+"""The variables of a host that are read, and their fields of `InventoryHost`."""
 _REFUSED = {
     "ansible_password": "log in with a key",
     "ansible_ssh_pass": "log in with a key",
@@ -45,22 +45,22 @@ _REFUSED = {
     "ansible_ssh_args": "write them into ~/.ssh/config",
     "ansible_ssh_executable": "leave it out",
 }
-"""Variables without which a host may not be reached, and what to do instead."""
+"""Unsupported variables without which a host may be unreachable, and what to do instead."""
 _OURS = "cloudbench_"
-"""How variables begin that Ansible does not know."""
+"""Prefix of our own variables, which Ansible does not know."""
 _ALL = "all"
 
 
 class BadInventory(ValueError):
-    """Hosts that cannot be read; the message has the place, the value, and what is possible."""
+    """Hosts that cannot be read; the message states the place, the value and the alternatives."""
 
 
 @dataclass(frozen=True)
 class InventoryHost:
-    """One host: where it is, and as whom to log in. What is "" is left to SSH's own configuration.
+    """One host: where it is, and as whom to log in. A field that is "" is left to SSH's own configuration.
 
-    load_address: where the load of other hosts goes, if that is not `address`. devices: the block devices that its
-    owner allows a load to overwrite. host_key: its public key line or fingerprint. groups: those that it is in.
+    load_address: where other hosts send load, if that is not `address`. devices: the block devices that its
+    owner allows a load to overwrite. host_key: its public key line or fingerprint. groups: those that contain it.
     """
 
     name: str
@@ -75,7 +75,7 @@ class InventoryHost:
 
 
 def parse_url(text: str) -> InventoryHost:
-    """Return the host of an URL such as "ssh://user@host:22". Its name is the host, with the port if that is not 22.
+    """Return the host of a URL such as "ssh://user@host:22". Its name is the host, with the port if that is not 22.
 
     Raises BadInventory.
     """
@@ -92,10 +92,10 @@ def parse_url(text: str) -> InventoryHost:
 
 
 def read_inventory(path: Path) -> tuple[InventoryHost, ...]:
-    """Return the hosts of an inventory file. Raises BadInventory, OSError, and UnicodeDecodeError if it is no text."""
+    """Return the hosts of an inventory file. Raises BadInventory, OSError, and UnicodeDecodeError if it is not text."""
     text = path.read_text(encoding="utf-8")
     beside = [each for each in ("group_vars", "host_vars") if (path.parent / each).exists()]
-    if beside and path.suffix != ".json":  # what Ansible prints has them already
+    if beside and path.suffix != ".json":  # `ansible-inventory --list` includes them already
         raise BadInventory(
             f"{path}: the variables in {beside[0]} beside it are not read: write what `ansible-inventory --list` "
             "prints to a .json file, and name that"
@@ -106,7 +106,7 @@ def read_inventory(path: Path) -> tuple[InventoryHost, ...]:
 def parse_inventory(text: str, place: str) -> tuple[InventoryHost, ...]:
     """Return the hosts of an inventory in their order; `place` is its file name, for messages.
 
-    YAML and JSON by the ending of the name, else INI, in which a host may also be an ssh:// URL. Raises BadInventory.
+    The extension of the name selects YAML or JSON, else INI. A host may also be an ssh:// URL. Raises BadInventory.
     """
     if text.startswith("#!"):
         raise BadInventory(f"{place} is a program: write what it prints to a .json file, and name that")
@@ -120,7 +120,7 @@ def parse_inventory(text: str, place: str) -> tuple[InventoryHost, ...]:
 
 
 def check_names(hosts: Sequence[InventoryHost]) -> None:
-    """Raise BadInventory if two hosts have one name."""
+    """Raise BadInventory if two hosts have the same name."""
     names = [host.name for host in hosts]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadInventory(f"the host {twice} is named twice: name each once")
@@ -135,7 +135,7 @@ class _Group:
 
 @dataclass
 class _Groups:
-    """The groups of an inventory by name, and all hosts in their order with the variables given beside their names."""
+    """The groups of an inventory by name, and all hosts in their order, each with its own variables."""
 
     groups: dict[str, _Group] = field(default_factory=lambda: {_ALL: _Group()})
 
@@ -143,7 +143,7 @@ class _Groups:
         return self.groups.setdefault(name, _Group())
 
     def hosts(self, place: str) -> tuple[InventoryHost, ...]:
-        """Return the hosts with their variables: a group's are overridden by its children's, and by the host's own."""
+        """Return the hosts with their variables: a child group overrides its parents, a host its groups."""
         depths = self._depths(place)
         own: dict[str, dict[str, str]] = {}
         for group in self.groups.values():
@@ -325,7 +325,7 @@ def _read_group(found: _Groups, name: str, content: Any, place: str) -> None:
 
 
 def _read_listing(content: Mapping[str, Any], found: _Groups, place: str) -> None:
-    """Read what `ansible-inventory --list` prints: lists of names, and the variables of hosts apart."""
+    """Read what `ansible-inventory --list` prints: lists of names, and separately the variables of hosts."""
     of_hosts = dict(_items(dict(_items(content["_meta"], place)).get("hostvars"), place))
     for name, value in _items({key: each for key, each in content.items() if key != "_meta"}, place):
         where = f"{place}, group {name}"
@@ -340,7 +340,7 @@ def _read_listing(content: Mapping[str, Any], found: _Groups, place: str) -> Non
 
 
 def _items(value: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of a mapping, none of an empty one."""
+    """Yield the names and values of a mapping; nothing if it is None."""
     if value is None:
         return
     if not isinstance(value, Mapping):
@@ -357,7 +357,7 @@ def _names(value: Any, where: str) -> Iterable[str]:
 
 
 def _texts(value: Any, where: str) -> dict[str, str]:
-    """Return variables as texts; lists, as of cloudbench_devices, with commas. Those without a value are left out."""
+    """Return variables as texts, lists joined by commas (cloudbench_devices); those without a value are left out."""
     return {
         name: ",".join(map(str, each)) if isinstance(each, list) else str(each)
         for name, each in _items(value, where)

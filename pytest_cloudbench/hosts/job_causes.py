@@ -1,4 +1,4 @@
-"""Why a job on a host ended without a result: restarted, out of memory, disk full, or killed by somebody."""
+"""Why a job on a host ended without a result: restarted, out of memory, disk full, or killed by a signal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_cloudbench.limits.quantities import Size
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.host import Host
 
-# The kernel's log needs root on most hosts. journalctl has it where dmesg is refused.
+# The kernel's log needs root on most hosts. journalctl may show it if dmesg is refused.
 _LOOK = """\
 cd -- "$1" || exit 1
 read -r boot < /proc/sys/kernel/random/boot_id
@@ -30,17 +30,17 @@ _TICKS_PER_S = 100
 """USER_HZ, the unit of start times in /proc (proc(5))."""
 _FULL = Size(1 << 20)
 _COMM = 15
-"""The kernel keeps so many characters of a program's name (proc(5), comm)."""
+"""How many characters of a program's name the kernel keeps (proc(5), comm)."""
 
 
 def why_ended(host: Host, directory: str, argv: Sequence[str]) -> str:
-    """Return why the job in this directory ended without a result, as the end of a sentence; one command."""
+    """Return why the job in this directory ended without a result, as the end of a sentence, by one command."""
     looked = host.run(["sh", "-c", _LOOK, "sh", directory], check=False, idempotent=True)
     return cause(looked.stdout, argv)
 
 
 def cause(said: str, argv: Sequence[str]) -> str:
-    """Return the cause that a look at the host shows. If the kernel killed programs, only those of argv count."""
+    """Return the cause shown by the output of `_LOOK`. Of programs that the kernel killed, only those in argv count."""
     programs = {word.rpartition("/")[2][:_COMM] for word in argv}
     facts: dict[str, list[str]] = {}
     for line in said.splitlines():
@@ -66,6 +66,6 @@ def cause(said: str, argv: Sequence[str]) -> str:
 
 
 def _started_s(pid: str) -> float:
-    """Return when a job started, in seconds since the boot, by its file "pid"; 0 if that is unknown."""
+    """Return when a job started, in seconds since the boot, from its file "pid"; 0 if that is unknown."""
     words = pid.split()
     return int(words[1]) / _TICKS_PER_S if len(words) == 2 and words[1].isdigit() else 0.0

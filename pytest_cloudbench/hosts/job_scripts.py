@@ -163,7 +163,7 @@ def base_directory(user: str) -> str:
 def start_script(
     user: str, job_id: str, argv: Sequence[str], files: Mapping[str, bytes], *, sudo: bool
 ) -> bytes:
-    """Return a script for `sh -s` that makes the job's directory and launches it, or reports that it exists.
+    """Return a script for `sh -s` that makes the job's directory and launches the job, or reports that it exists.
 
     The script is one function, called in the last line: if the connection cuts it off, it does nothing.
     """
@@ -183,7 +183,7 @@ def start_script(
             writes.append(f"base64 -d > {file} <<'END' || return 1\n{text}END")
     prefix = f"sudo -n env {marker(job_id)} " if sudo else ""  # sudo clears the environment
     away = "> /dev/null 2>&1 < /dev/null"
-    # Some setsid have no --fork. Without it sh starts the job with interrupts ignored; killing it then takes TERM.
+    # Some versions of setsid lack --fork. Without it sh starts the job with INT ignored; killing it then needs TERM.
     started = f'{prefix}setsid --fork sh "$job/runner" {away}'
     launch = f'{started} || {{ {prefix}setsid sh "$job/runner" {away} & }}'
     script = _START.format(
@@ -202,9 +202,9 @@ def fetch_script(directory: str, patterns: Sequence[str]) -> str:
 
 
 def kill_script(directory: str, *, patience_s: float) -> str:
-    """Return a script that ends the job and everything it started, its start included if that is not over.
+    """Return a script that ends the job and everything it started, even while the job is still starting.
 
-    It sends INT to the process group, as Ctrl-C does, after `patience_s` TERM, then KILL.
+    It sends INT to the process group, as Ctrl-C does; after `patience_s` it sends TERM, then KILL.
     """
     marked = marker(directory.rpartition("/")[2]).replace(".", r"\.")
     return _KILL.format(
@@ -213,7 +213,7 @@ def kill_script(directory: str, *, patience_s: float) -> str:
 
 
 def marker(job_id: str) -> str:
-    """Return what the environment of all the job's processes has, from the script that starts it on.
+    """Return the NAME=value in the environment of all the job's processes, including the script that starts it.
 
     fio puts its workers into sessions of their own, which outlive the process group.
     """

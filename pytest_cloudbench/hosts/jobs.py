@@ -70,7 +70,7 @@ def start_job(
     try:
         result = host.run(["env", marker(job_id), "sh", "-s"], stdin=script, check=False, idempotent=True)
     except KeyboardInterrupt:
-        # The script may start the job, which nobody would end later. The host may not have got it yet.
+        # The script may start the job, which nobody would kill later. It may still be on its way to the host: wait.
         time.sleep(_START_TAKES_S)
         with contextlib.suppress(HostError):
             job.kill()
@@ -91,7 +91,7 @@ class DetachedJob:
         self._host = host
         self._sudo = sudo
         self._offset = 0
-        # The first half of a character that was cut in two waits for the other half.
+        # Keeps the first bytes of an incomplete character until the rest arrives.
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._began = time.monotonic()
         self._lost = False
@@ -108,11 +108,11 @@ class DetachedJob:
         return f"<job {self.job_id} on {self._host.label}>"
 
     def poll(self) -> JobState:
-        """Look at the job once, by one command. Raises JobVanished if it has ended without an exit code."""
+        """Return the state of the job, by one command. Raises JobVanished if it has ended without an exit code."""
         return self._poll(0.0)
 
     def _poll(self, hold_s: float) -> JobState:
-        """Look at the job when it has ended, at the latest after `hold_s`."""
+        """Return the state of the job as soon as it has ended, at the latest after `hold_s`."""
         argv = ("sh", f"{self.directory}/watch", str(self._offset), str(_OUTPUT_AT_ONCE), f"{hold_s:.2g}")
         result = self._host.run_unrecorded(Command(argv, self._host.user, idempotent=True))
         head, _, output = result.stdout_bytes.partition(b"\n")
@@ -143,8 +143,8 @@ class DetachedJob:
     def wait(self, timeout_s: float, *, on_output: Callable[[str], None] | None = None) -> JobState:
         """Return the final state once the job has ended; see `Job.wait`.
 
-        Each look waits on the host for the end, so that the answer comes at once. A dropped connection is replaced
-        and the job looked at again; it is never started again.
+        Each poll waits on the host, so that it returns as soon as the job has ended. A dropped connection is replaced
+        and the poll repeated; the job is never started again.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -163,7 +163,7 @@ class DetachedJob:
         return "it was killed, or its host was restarted"
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the content of the job's files that match (patterns with * and ?), by one command.
+        """Return the content of the job's files that match `names` (patterns with * and ?), by one command.
 
         Raises HostError if they changed meanwhile.
         """
@@ -205,7 +205,7 @@ class DetachedJob:
             try:
                 return self._poll(hold_s)
             except (ConnectionDropped, CommandTimedOut):
-                # poll has tried twice already: wait as long as a host may be away.
+                # poll has tried twice already: wait as long as a host may be unreachable.
                 self._host.reconnect()
                 return self.poll()
         except (HostUnreachable, ConnectionDropped, CommandTimedOut) as error:
@@ -230,7 +230,7 @@ class DetachedJob:
 
 
 def _unpacked(data: bytes) -> dict[str, bytes]:
-    """Return the files of a `fetch_script`. Raises ValueError if they are not as long as listed."""
+    """Return the files in the output of a `fetch_script`. Raises ValueError if they are not as long as listed."""
     listed, _, content = data.partition(b"\n\n")
     files = {}
     position = 0

@@ -1,4 +1,4 @@
-"""How to reach a host and log in: address, user and keys. `open_host` is the one place that makes a host of it."""
+"""How to reach a host and log in: address, user and keys. Only `open_host` makes a host of it."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HostLogin:
-    """Where a host is and as whom to log in.
+    """The address of a host, and how to log in to it.
 
-    private_key: the PEM text; it stays in memory and out of messages. "" is the user's own login: the SSH agent, key
+    private_key: the PEM text; it stays in memory and out of messages. "" means the user's own login: the SSH agent, key
     files and ~/.ssh/config, which may also name address, port and user.
     host_public_key: the host's public key line ("ssh-ed25519 AAAA...") or fingerprint ("SHA256:..."), or several
     separated by commas; a host with another key is refused. "" means known_hosts, which is never changed.
     label: the host's name in messages, e.g. "instance i-0abc".
-    port: None for that of ~/.ssh/config, else 22.
+    port: None means the port of ~/.ssh/config, or 22.
     connect_timeout_s: how long a new host may take to answer.
-    login_grace_s: how long a refused login is repeated, because a booting host installs its keys late.
-    reconnect_timeout_s: how long a host that has answered before may be away.
+    login_grace_s: how long a refused login is retried, because a booting host installs its keys late.
+    reconnect_timeout_s: how long a host that has answered before may be unreachable.
     boot_s: how long the rest of a boot may take after the first answer; None if it is not waited for.
     when_booted: called with the host after the first connection of each boot, once that boot has ended.
     check_region: called when the host does not answer; raises if the region with all its hosts has ended.
-    identity_file: a key file that is tried first, for the user's own login, as ssh -i.
-    jump: bastions on the way, as in ssh -J: "user@bastion[:port]", several separated by commas. They are always
-    logged in to as the user's own, with ~/.ssh/config and known_hosts.
+    identity_file: a key file that is tried first, for the user's own login, as with ssh -i.
+    jump: bastions on the way, as in ssh -J: "user@bastion[:port]", several separated by commas. Logins to
+    them are always the user's own, with ~/.ssh/config and known_hosts.
     proxy_command: a command whose standard input and output lead to the host's port, without a shell; %h is the
     address, %p the port, %r the user and %i `instance_id`.
-    installs_tools: whether a missing tool is installed there.
+    installs_tools: whether missing tools are installed on the host.
     """
 
     address: str
@@ -65,8 +65,8 @@ def open_host(login: HostLogin) -> Host:
 
     Raises ValueError for bad keys, bastions and proxy commands, HostError if ~/.ssh/config cannot be read.
     """
-    # First, also before paramiko, which it imports: a thread may import it ahead, and paramiko cannot be imported by
-    # two threads that begin in different modules of it.
+    # Imported before paramiko, which it imports itself: another thread may be importing fabric, and two threads cannot
+    # import paramiko if they begin in different modules of it.
     import fabric  # noqa: F401
 
     from pytest_cloudbench.hosts.ssh import SshHost

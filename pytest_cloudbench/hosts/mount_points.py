@@ -1,6 +1,6 @@
 """Directories that a file system may be mounted on: never one of the system's, never one with content.
 
-Only a directory that a mount made is removed when it ends.
+Unmounting removes only directories that the mount made.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ unmake
 def checked_mount_point(at: str) -> str:
     """Return the path without "." and "..".
 
-    Raises BadPath, or MountPointRefused for a relative path and a directory of the system.
+    Raises BadPath, or MountPointRefused for a relative path or a system directory.
     """
     check_path("at", at)
     if not at.startswith("/"):

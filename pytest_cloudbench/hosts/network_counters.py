@@ -27,7 +27,7 @@ COUNTERS = {
     "conntrack_exceeded": "conntrack_allowance_exceeded",
     "linklocal_exceeded": "linklocal_allowance_exceeded",
 }
-"""Our name of each counter, and the driver's."""
+"""Our name of each counter, and the driver's name."""
 
 _ALWAYS_THERE = ("bw_in_exceeded", "bw_out_exceeded")
 """Later versions of the driver added the others; a driver without these two is not EC2's."""
@@ -89,7 +89,7 @@ def read_allowances(host: Host, address: str) -> AllowanceSnapshot | None:
     """Return the counters of the interface with `address`, the host's private address, at this moment.
 
     None if they cannot be read: they are evidence, and a measurement does not fail without them. If the reason is
-    permanent (another driver, no ethtool and no way to install it), this host is not asked again.
+    permanent (another driver, no ethtool and no way to install it), this host is not queried again.
     """
     if host in _without:
         return None

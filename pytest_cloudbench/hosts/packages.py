@@ -35,7 +35,7 @@ PACKAGES: dict[str, str] = {
 INSTALL_S = 600.0
 """How long an installation may take, with the wait for locks of other installations."""
 _LOCKED_PAUSE_S = 2.0
-# apt-get on its package lists, which DPkg::Lock::Timeout does not cover, and on its database; zypper.
+# apt-get about its package lists, which DPkg::Lock::Timeout does not cover, and about its database; zypper.
 _LOCKED = re.compile(
     r"could not get lock|unable to lock directory|is locked by the application", re.IGNORECASE
 )
@@ -83,8 +83,8 @@ MANAGERS: tuple[Manager, ...] = (
 def install(host: ShellHost, tool: str) -> str:
     """Install a tool that the host lacks and return its path.
 
-    Waits while another installation has the package manager locked. Raises ToolMissing with the manager's message, or
-    how to install it if the run does not install tools on this host.
+    Waits while another installation locks the package manager. Raises ToolMissing with the manager's message, or with
+    instructions if the run does not install tools on this host.
     """
     package = PACKAGES.get(tool, tool)
     manager = next((each for each in MANAGERS if host.find_tool(each.command) is not None), None)
@@ -103,7 +103,7 @@ def install(host: ShellHost, tool: str) -> str:
             for step in manager.steps(package):
                 _run_unlocked(host, step, deadline)
     except (CommandFailed, CommandTimedOut) as error:
-        # zypper has exit codes for "installed, but some repository was skipped".
+        # zypper may install a package and still fail, because it skipped some repository.
         if isinstance(error, CommandFailed) and (path := host.find_tool(tool)) is not None:
             return path
         sentence = f"{tool} is not on {host.label} and {manager.command} could not install {package}"
@@ -127,7 +127,7 @@ def install(host: ShellHost, tool: str) -> str:
 
 
 def _run_unlocked(host: ShellHost, argv: Sequence[str], deadline: float) -> None:
-    """Run a command as root, again while it ends because of a lock. Raises CommandFailed or CommandTimedOut."""
+    """Run a command as root; retry it while it fails because of a lock. Raises CommandFailed or CommandTimedOut."""
     while True:
         try:
             host.run(argv, sudo=True, timeout_s=max(0.1, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Paths and names that a test gives for a host, checked before anything is done with them."""
+"""Checks of the paths and names that a test passes for a host, before they are used."""
 
 from __future__ import annotations
 

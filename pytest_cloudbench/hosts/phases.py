@@ -1,4 +1,4 @@
-"""What a host spends time on before a measurement, such as an installation, for whoever shows progress."""
+"""Phases of a host before a measurement, such as an installation, for displays of progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN_BY: ContextVar[Callable[[str], AbstractContextManager[object]] | None] = 
 
 
 def phase(name: str) -> AbstractContextManager[object]:
-    """Return a context that shows its name as long as it lasts, if anyone shows phases in this thread."""
+    """Return a context that shows ``name`` while it lasts, if `phases_shown_by` is active in this thread."""
     show = _SHOWN_BY.get()
     return contextlib.nullcontext() if show is None else show(name)
 

@@ -1,4 +1,4 @@
-"""A command whose standard input and output lead to a host's SSH port, as ProxyCommand of ssh."""
+"""A command whose standard input and output lead to a host's SSH port, like ssh's ProxyCommand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"%(.?)")
 def proxy_words(command: str, *, host: str, port: int, user: str, instance: str = "") -> tuple[str, ...]:
     """Return the words of a proxy command, split as a shell does, with %h, %p, %r, %i and %% replaced.
 
-    No shell sees them. Raises ValueError for another token, an open quote, or %i without an instance.
+    No shell interprets them. Raises ValueError for an unknown token, an open quote, or %i without an instance.
     """
     values = {"h": host, "p": str(port), "r": user, "n": host, "i": instance, "%": "%"}
     for word in (host, user, instance):
@@ -75,7 +75,7 @@ class ProxySocket(socket.socket):
         said = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             with theirs:
-                # A Ctrl-C in the terminal is for the tests, which need their connections to clean up.
+                # Ctrl-C in the terminal must not end it: the tests need their connections to clean up.
                 process = subprocess.Popen(
                     words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=said, start_new_session=True
                 )

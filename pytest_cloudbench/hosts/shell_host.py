@@ -1,4 +1,4 @@
-"""The base class of hosts with a POSIX shell: commands, jobs and tools, on one method that runs a command line."""
+"""The base class of hosts with a POSIX shell: one method runs a command line, and all else is built on it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 class ShellHost(Host):
     """A host with a POSIX shell, coreutils and util-linux. A subclass defines `execute`.
 
-    label: its name in messages. address: where it is, for people and for network workloads. user: whose login it is.
-    listener: receives every command, job and operation. look_s: how long one look at a job waits on the host for its
-    end, while somebody waits for that; a class whose commands cost more looks less often.
+    label: its name in messages. address: its address, for messages and network workloads. user: the login user.
+    listener: receives every command, job and operation. look_s: how long one poll of a job waits on the host for the
+    job's end; longer in a class whose commands cost more.
     """
 
     look_s: float = 1.0
@@ -76,7 +76,7 @@ class ShellHost(Host):
     def run_unrecorded(self, command: Command) -> CommandResult:
         """Run a command, a second time if it is idempotent and the connection dropped; the listener is not called.
 
-        For looks at a job that runs for hours: a recording would hold thousands of them.
+        For polling a job that runs for hours: a recording would hold thousands of such commands.
         """
         try:
             try:

@@ -39,14 +39,14 @@ _ATTEMPT_S = 10.0
 _REGION_ENDS_WITHIN_S = 1.0
 _READ_BYTES = 1 << 16
 _KILLED_BY_SIGNAL = 128
-"""sshd names the signal in a message that paramiko drops; a shell's exit code is 128 and the signal's number."""
+"""sshd names the signal in a message that paramiko drops; a shell's exit code is 128 plus the signal's number."""
 
 
 class SshHost(ShellHost):
     """A host over SSH. It is safe to use from several threads: each has a connection of its own.
 
-    With a private key in the login, no agent and no ~/.ssh are used for the host, and with a host key no known_hosts
-    file. Raises ValueError if a key or a bastion cannot be read, HostError if ~/.ssh/config cannot.
+    If the login has a private key, no agent, key file or ~/.ssh/config is used for the host; if it has a host key, no
+    known_hosts file. Raises ValueError if a key or a bastion cannot be read, HostError if ~/.ssh/config cannot.
     """
 
     def __init__(self, login: HostLogin, listener: HostListener | None = None) -> None:
@@ -72,9 +72,9 @@ class SshHost(ShellHost):
         self.close()
 
     def connect(self, timeout_s: float | None = None) -> None:
-        """Connect within `timeout_s` (default: the login's time for a first or for another connection).
+        """Connect within `timeout_s` (default: the login's timeout for a first connection, or for a later one).
 
-        Refused connections, timeouts and half-started servers are tried again, quickly at first.
+        Refused connections, timeouts and half-started servers are retried, quickly at first.
         The first connection after a boot waits for the end of that boot, if the login says so. Raises HostUnreachable,
         HostKeyMismatch (at once), LoginRefused (after the login's grace time), or HostError if the boot failed.
         """
@@ -117,7 +117,7 @@ class SshHost(ShellHost):
             close_quietly(connection)
 
     def _take_own(self) -> list[Connection]:
-        """Take out the connections of this thread and of threads that have ended. The caller holds the lock."""
+        """Remove and return the connections of this thread and of ended threads. The caller holds the lock."""
         owners = [threading.current_thread(), *(each for each in self._open if not each.is_alive())]
         return [self._open.pop(each) for each in owners if each in self._open]
 
@@ -159,7 +159,7 @@ class SshHost(ShellHost):
             except AuthenticationException as error:
                 first_refusal = first_refusal or time.monotonic()
                 if not self._login.private_key:
-                    # The keys of a host that is there already are not about to be installed.
+                    # An existing host has its keys installed: a retry would not help.
                     raise LoginRefused(
                         f"{self._place()} refuses the login of user {self.user!r}: {error_text(error)}"
                     ) from None
@@ -187,7 +187,7 @@ class SshHost(ShellHost):
         return open_connection(replace(self._server, port=self.port), timeout_s, place=self._place())
 
     def _region_may_have_ended(self) -> None:
-        """Raise if the region has ended: its hosts end a little before its own end can be seen."""
+        """Raise if the region has ended. Waits 1 s for that: its hosts end slightly before its own end is visible."""
         deadline = time.monotonic() + _REGION_ENDS_WITHIN_S
         while self.check_region is not None:
             self.check_region()
@@ -249,7 +249,7 @@ class SshHost(ShellHost):
 
 
 def _converse(channel: Channel, stdin: bytes | None, timeout_s: float) -> tuple[int, bytes, bytes]:
-    """Feed a command and return its exit code and output. Raises TimeoutError, or EOFError if it was cut off."""
+    """Send `stdin`, return exit code and both outputs. Raises TimeoutError, or EOFError if there is no exit code."""
     deadline = time.monotonic() + timeout_s
     feeder: threading.Thread | None = None
     if stdin:

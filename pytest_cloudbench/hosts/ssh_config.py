@@ -1,4 +1,4 @@
-"""What ~/.ssh/config and /etc/ssh/ssh_config say of a host, as ssh reads them. Nothing is changed."""
+"""The settings of a host in ~/.ssh/config and /etc/ssh/ssh_config, as ssh reads them. The files are never changed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 _INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)", re.IGNORECASE)
 _BLOCK = re.compile(r"\s*(?:host|match)\b", re.IGNORECASE)
 _DEEPEST_INCLUDE = 16
-# They would end a word or be more than a word for a shell that a proxy command uses.
+# Characters that a shell would interpret, if a proxy command uses one.
 _UNSAFE = re.compile(r"""[\s'"`$;&<>|(){}*?\[\]!#]|\A-""")
 
 
 @dataclass(frozen=True)
 class OwnServer:
-    """A server to which the user logs in as by ``ssh``. `jump` and `proxy_command` are "" if there is none."""
+    """A server to which the user logs in as with ``ssh``. `jump` and `proxy_command` are "" if there is none."""
 
     host: str
     port: int
@@ -45,8 +45,8 @@ def find_own_server(
 ) -> OwnServer:
     """Return how ``ssh`` would log in to `address`, which may be a name in ~/.ssh/config.
 
-    user, port, identity_file: they take precedence over the configuration. Raises ValueError for a name that no host
-    or user has, HostError if a file of the configuration cannot be read.
+    user, port, identity_file: they take precedence over the configuration. Raises ValueError for a host or user
+    name with unsafe characters, HostError if a file of the configuration cannot be read.
     """
     for word in (address, user):
         check_word(word)
@@ -54,7 +54,7 @@ def find_own_server(
 
     config = SSHConfig()
     stated = {"User": user, "Port": port, "IdentityFile": identity_file}
-    # The first value that is found holds.
+    # The first value that is found applies.
     config.parse(["Host *", *(f"{key} {value}" for key, value in stated.items() if value)])
     for name in _FILES:
         _parse(config, Path(name).expanduser())
@@ -97,12 +97,12 @@ def _parse(config: SSHConfig, path: Path) -> None:
         config.parse(list(_lines(path, path.parent)))
     except FileNotFoundError:
         return
-    except Exception as error:  # what paramiko cannot parse has no common class
+    except Exception as error:  # the errors of paramiko have no common class
         raise _unreadable(path, error) from None
 
 
 def _lines(path: Path, folder: Path, depth: int = 0) -> Iterator[str]:
-    """Yield the lines of a file with those that it includes, which paramiko does not do."""
+    """Yield the lines of a file and of those that it includes: paramiko does not support Include."""
     block = "Host *"
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         if _BLOCK.match(line):

@@ -2,7 +2,7 @@
 
 The SSM agent runs a script as root and returns at most the first 24,000 characters of what it wrote. So the script
 carries the command and its input as text, runs the command as the login user, and frames how it ended: the exit code,
-and both outputs compressed, with their lengths and a checksum. What is longer stays in a file on the host, which is
+and both outputs compressed, with their lengths and a checksum. Longer output stays in a file on the host, which is
 then read through an S3 bucket, or in pieces.
 """
 
@@ -29,7 +29,7 @@ _DIRECTORY = "/var/tmp/cloudbench-ssm-"  # noqa: S108 - made with mode 700, and 
 _OUTPUT_CHARS = 23_500
 """A frame and its head must fit into the 24,000 characters of GetCommandInvocation."""
 _SENT_CHARS = 40_000
-"""The input in one command. SSM API Reference, SendCommand: a document, with its parameters, has at most 64 KB."""
+"""Maximum input in one command. SSM API Reference, SendCommand: a document, with its parameters, has at most 64 KB."""
 _FORGOTTEN_MINUTES = 1440
 _SHOWN_CHARS = 200
 _TRANSFER_S = 120.0
@@ -93,7 +93,7 @@ _NO_USER = "cloudbench-ssm no-user"
 
 
 class Written(NamedTuple):
-    """What an ended script wrote: the beginning of its output, or all of it, and the beginning of its errors."""
+    """The output of an ended script, complete or only its beginning, and the beginning of its stderr."""
 
     stdout: str
     stderr: str
@@ -102,31 +102,31 @@ class Written(NamedTuple):
 class RunCommand(Protocol):
     """SSM Run Command for one instance. Its methods may be called from several threads.
 
-    bucket: the S3 bucket that takes long output; "" if there is none.
+    bucket: the S3 bucket for long output; "" if there is none.
     """
 
     @property
     def bucket(self) -> str: ...
 
     def wait_until_online(self, timeout_s: float) -> None:
-        """Wait until the agent takes commands. Raises HostUnreachable after `timeout_s`."""
+        """Wait until the agent accepts commands. Raises HostUnreachable after `timeout_s`."""
         ...
 
     def run(self, script: str, *, timeout_s: float, reach_s: float, through_bucket: bool = False) -> Written:
-        """Run a script as root, at most `timeout_s` long, and return what it wrote; it is ended on an interrupt.
+        """Run a script as root for at most `timeout_s`, and return its output; an interrupt ends it.
 
-        reach_s: how long the agent may take to begin. through_bucket: return the whole output.
+        reach_s: how long the agent may take to start it. through_bucket: return the whole output.
         Raises TimeoutError, ConnectionDropped if it is unknown how the script ended, HostUnreachable if it was not run.
         """
         ...
 
     def start(self, script: str) -> None:
-        """Let the agent run a script, without waiting for it. Raises HostUnreachable if it could not be sent."""
+        """Start a script without waiting for its end. Raises HostUnreachable if it could not be sent."""
         ...
 
 
 class Frame(NamedTuple):
-    """The head of a framed result: the exit code, the bytes of both outputs, and the characters that carry them."""
+    """The head of a framed result: exit code, bytes of both outputs, and length and checksum of the text with them."""
 
     exit_code: int
     stdout_bytes: int
@@ -138,9 +138,9 @@ class Frame(NamedTuple):
 class SsmHost(ShellHost):
     """A host over SSM Run Command. It is safe to use from several threads.
 
-    A command runs once at most, in the home of the login user, as by SSH; with sudo as root.
+    A command runs at most once, in the login user's home directory as over SSH; with sudo it runs as root.
     connect_timeout_s: how long a new host may take until its agent is online. reconnect_timeout_s: the same for a host
-    that has answered. boot_s: how long the rest of a boot may take then; None if it is not waited for.
+    that has answered. boot_s: how long the rest of a boot may take after that; None if it is not waited for.
     when_booted: called with the host at the first connection after each boot.
     """
 
@@ -219,7 +219,7 @@ class SsmHost(ShellHost):
             self._service.wait_until_online(self._connect_timeout_s if timeout_s is None else timeout_s)
 
     def _wait_for_boot(self, limit_s: float) -> None:
-        """Wait for the end of the boot, which may have to make the login user first."""
+        """Wait for the end of the boot, which may have to create the login user first."""
         from pytest_cloudbench.hosts.boot import wait_for_boot
 
         deadline = time.monotonic() + _LOGIN_GRACE_S
@@ -232,7 +232,7 @@ class SsmHost(ShellHost):
             time.sleep(_LOGIN_PAUSE_S)
 
     def _with_input(self, directory: str, user: str, line: bytes, stdin: bytes) -> str:
-        """Return the script of a command; input that is too long for it is sent before."""
+        """Return the script of a command; input that is too long for it is sent in advance."""
         text = base64.b64encode(gzip.compress(line + stdin, mtime=0)).decode()
         pieces = [text[at : at + _SENT_CHARS] for at in range(0, len(text), _SENT_CHARS)]
         parts = []
@@ -250,7 +250,7 @@ class SsmHost(ShellHost):
         )
 
     def _fetched(self, path: str, chars: int) -> str:
-        """Return a file of text on the host, through the bucket or in pieces."""
+        """Return the content of a text file on the host, read through the bucket or in pieces."""
         if self._service.bucket:
             return self._transfer(f"cat {path}\n", through_bucket=True).stdout
         pieces = []
@@ -260,14 +260,14 @@ class SsmHost(ShellHost):
         return "".join(pieces)
 
     def _transfer(self, script: str, *, through_bucket: bool = False) -> Written:
-        """Run a script that may run twice."""
+        """Run a script that may run twice; retry it once if the connection drops."""
         try:
             return self._run(script, _TRANSFER_S, through_bucket=through_bucket)
         except ConnectionDropped:
             return self._run(script, _TRANSFER_S, through_bucket=through_bucket)
 
     def _run(self, script: str, timeout_s: float, *, through_bucket: bool = False) -> Written:
-        # SSM may take an agent for online whose instance boots: then the command waits for the end of the boot.
+        # SSM may report an agent as online while its instance boots: the command then waits for the end of the boot.
         reach_s = self._reconnect_timeout_s if self._answered else self._connect_timeout_s
         return self._service.run(script, timeout_s=timeout_s, reach_s=reach_s, through_bucket=through_bucket)
 
@@ -301,7 +301,7 @@ def _read(written: Written, what: str) -> tuple[Frame, str]:
 
 
 def unpacked(frame: Frame, text: str, what: str) -> tuple[bytes, bytes]:
-    """Return both outputs. Raises ConnectionDropped if the text is not as long as the frame says, or was changed."""
+    """Return both outputs. Raises ConnectionDropped unless the text has the length and checksum in the frame."""
     if len(text) == frame.chars and hashlib.sha256(text.encode()).hexdigest() == frame.sha256:
         with suppress(binascii.Error, OSError, EOFError, zlib.error):
             data = gzip.decompress(base64.b64decode(text, validate=True))

@@ -47,7 +47,7 @@ exit 0
 
 @dataclass(frozen=True)
 class ChosenMethod:
-    """The method to stripe by. `why` is the reason against the methods before it, "" for the first one."""
+    """The method to stripe by. `why` says why earlier methods were not chosen, "" for the first one."""
 
     method: Method
     why: str = ""
@@ -80,7 +80,7 @@ def choose_method(host: Host) -> ChosenMethod:
 
 
 def _reasons(rejected: Mapping[Method, str]) -> str:
-    """ "no md and no LVM: its root may not make device nodes"."""
+    """Return the reasons as text, such as "no md and no LVM: its root may not make device nodes"."""
     reasons: dict[str, list[Method]] = {}
     for method, reason in rejected.items():
         reasons.setdefault(reason, []).append(method)
@@ -135,7 +135,7 @@ def make_array(host: Host, name: str, paths: Sequence[str], chunk: Size) -> str:
 
 
 def find_array(host: Host, name: str, paths: Sequence[str]) -> str:
-    """Return the path of the existing array of these devices; assemble it unless udev has. Raises StripeError."""
+    """Return the path of the existing array of these devices; assemble it if udev has not. Raises StripeError."""
     host.run(["sh", "-c", f"{_SETTLE}; exit 0"], sudo=True)
     if not any(facts.used_by for facts in inspect_devices(host, paths)):
         try:

@@ -28,10 +28,10 @@ LARGEST_CHUNK = Size(4 * 1024**2)
 
 @dataclass(frozen=True)
 class StripedDevices:
-    """Devices striped together. By md and LVM they are one block device at `path`, of `size`.
+    """Devices striped together. With md and LVM they are one block device at `path`, of `size`.
 
     btrfs stripes while it is mounted over them: `path` is then the first device, and `size` the sum of all. `chunk` is
-    how many consecutive bytes lie on one device. `why` is the reason against the methods before this one.
+    how many consecutive bytes lie on one device. `why` says why earlier methods were not chosen.
     """
 
     method: Method
@@ -58,7 +58,7 @@ class StripedDevices:
         return f"the stripe of {' and '.join(member.hardware for member in self.members)}"
 
     def prove(self, host: Host, *, mounted_at: str | None = None) -> tuple[DeviceFacts, ...]:
-        """Prove that every member is ours and used by this stripe alone, and the stripe free or mounted there.
+        """Prove that every member is ours and used only by this stripe, which is free or mounted on `mounted_at`.
 
         Raises NotOurs or DeviceNotFound.
         """
@@ -80,7 +80,7 @@ class StripedDevices:
 
 
 def check_chunk(chunk: Size) -> None:
-    """Raise StripeError unless md and LVM can stripe by such a chunk."""
+    """Raise StripeError unless md and LVM can stripe with this chunk size."""
     in_bounds = SMALLEST_CHUNK <= chunk <= LARGEST_CHUNK
     if not in_bounds or chunk.bytes & (chunk.bytes - 1):
         raise StripeError(
@@ -108,8 +108,8 @@ def stripe(
 ) -> StripedDevices:
     """Stripe devices by md if the host has it, otherwise by LVM, otherwise by btrfs.
 
-    Nothing is written before every device is proven ours, free and, without `overwrite`, empty. A stripe by btrfs is
-    written with its file system only, and always has btrfs' own chunk; see `StripedDevices.chunk`.
+    Nothing is written before every device is proven ours, free and, without `overwrite`, empty. btrfs writes a
+    stripe only with its file system, and always with its own chunk size; see `StripedDevices.chunk`.
     Raises StripeError, NotOurs, DeviceNotFound or FilesystemError.
     """
     check_chunk(chunk)
@@ -137,7 +137,7 @@ def stripe(
 def find_again(host: Host, striped: StripedDevices, members: Sequence[BlockDevice]) -> StripedDevices:
     """Return the stripe after a restart of its host, or on another host, where its devices may have other names.
 
-    It is assembled unless the host has done so. Raises StripeError, or NotOurs if it is not proven ours.
+    It is assembled unless the host has already done so. Raises StripeError, or NotOurs if it is not proven ours.
     """
     paths = [member.path for member in members]
     path = paths[0]

@@ -1,13 +1,13 @@
-"""The throttle counters of EBS devices (NVMe log page 0xD0), and what an embedded region counts besides.
+"""The throttle counters of EBS devices (NVMe log page 0xD0), and additional ones of an embedded region.
 
 Layout (little-endian): u32 magic at 0, from byte 8 u64s: read and write operations, read and write bytes,
 read and write time in us, then the us spent above the volume's IOPS, the volume's throughput, the
 instance's EBS IOPS and the instance's EBS throughput, then the queue length.
-Source: the EBS user guide, "EBS detailed performance statistics". Reading it needs root and nvme-cli.
+Source: the EBS user guide, "EBS detailed performance statistics". Reading the page needs root and nvme-cli.
 
 An instance of an embedded region has a file for each volume, named like its device. After a copy of that page the file
 has four u64s: a magic number, the I/Os answered, the total us that they take by the region's model, and the total us by
-which this machine answered them later. AWS has no such file.
+which this machine answered later than the model. AWS has no such file.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class CountersSnapshot:
     def machine_delay(self, earlier: CountersSnapshot) -> MachineDelay | None:
         """Return the delay that the region counted since ``earlier``, over all devices; None without I/O, or on AWS.
 
-        A counter that is lower than then (the device was detached and attached again) counts from zero.
+        A counter that is lower now (the device was detached and attached again) counts from zero.
         """
         gained = []
         for path, now in self.region.items():
@@ -121,7 +121,7 @@ class CountersSnapshot:
     def since(self, earlier: CountersSnapshot) -> ThrottleDelta | None:
         """Return the seconds above each limit since ``earlier``; None without log pages.
 
-        Of several devices, the one that was above the limit longest counts. A counter that is lower than then (the
+        Of several devices, the one that was above the limit longest counts. A counter that is lower now (the
         device was detached and attached again) counts from zero.
         """
         if not self.devices:
@@ -158,7 +158,7 @@ def read_counters(host: Host, devices: Sequence[BlockDevice]) -> CountersSnapsho
     """Return the counters of the devices at this moment, all read by one command.
 
     None if they cannot be read: Xen devices on AWS, no nvme-cli and no way to install it, no such log page.
-    This host is then not asked again.
+    Such a host is not queried again.
     """
     paths = [device.path for device in devices]
     paged = all(path.startswith("/dev/nvme") for path in paths)

@@ -39,15 +39,15 @@ class Way(Protocol):
 
     @property
     def through(self) -> str:
-        """The way in a message, such as " through bastion ec2-user@10.0.0.5:22"; "" if it is direct."""
+        """The way as text for messages, such as " through bastion ec2-user@10.0.0.5:22"; "" if it is direct."""
         ...
 
     def open(self, host: str, port: int, timeout_s: float) -> Any:
-        """Return a socket, or what behaves like one. Raises OSError if it may work later, else HostError."""
+        """Return a socket or a socket-like object. Raises OSError if a retry may succeed, else HostError."""
         ...
 
     def close(self) -> None:
-        """Close what the sockets go through."""
+        """Close the connection that carries the sockets."""
         ...
 
 
@@ -103,16 +103,17 @@ def own_way(own: OwnServer, depth: int = 0) -> Way:
     if own.jump:
         return bastions(own.jump, behind=own, depth=depth)
     if own.proxy_command:
-        # ssh has the shell run it too; the names in it were checked.
+        # ssh runs it in a shell too; the names in it were checked.
         return ThroughCommand(("sh", "-c", f"exec {own.proxy_command}"))
     return Direct()
 
 
 def bastions(jump: str, *, behind: OwnServer | None = None, depth: int = 0) -> Way:
-    """Return the way through a chain of bastions, each as the user's own login.
+    """Return the way through a chain of bastions, each with the user's own login.
 
-    behind: a server that is not its own bastion, although a pattern of ~/.ssh/config says so.
-    Raises ValueError for a chain that cannot be read.
+    behind: the server to reach, which is skipped if a pattern of ~/.ssh/config makes it its own bastion.
+    Raises ValueError for a chain that cannot be read, HostError if ~/.ssh/config is unreadable or
+    names too many bastions.
     """
     if depth >= _MOST_BASTIONS:
         raise HostError(f"~/.ssh/config leads through more than {_MOST_BASTIONS} bastions: one names itself")
@@ -127,9 +128,9 @@ def bastions(jump: str, *, behind: OwnServer | None = None, depth: int = 0) -> W
 
 
 def parse_jump(text: str) -> list[tuple[str, str, int | None]]:
-    """Return user, host and port of each bastion in "user@bastion[:port],...", as ssh -J has it.
+    """Return user, host and port of each bastion in "user@bastion[:port],...", as in ssh -J.
 
-    A user that is not given is "", a port None. Raises ValueError for anything else.
+    A missing user is "", a missing port None. Raises ValueError for anything else.
     """
     hops = []
     for each in text.split(","):
@@ -152,7 +153,7 @@ class Direct:
     through = ""
 
     def open(self, host: str, port: int, timeout_s: float) -> socket.socket:
-        # A new attempt reaches a host that has just come up sooner than the repeats of an old one.
+        # A new attempt reaches a host that has just booted sooner than the TCP retransmissions of an old one.
         try:
             opened = socket.create_connection((host, port), timeout=min(timeout_s, _TCP_CONNECT_S))
         except socket.gaierror as error:
@@ -176,7 +177,7 @@ class Direct:
 
 
 class ThroughBastion:
-    """Channels of one connection to a bastion, which is opened when it is needed and again if it dropped."""
+    """Channels of one connection to a bastion, which is opened when needed, and reopened if it dropped."""
 
     def __init__(self, bastion: Server) -> None:
         self.bastion = bastion
@@ -234,8 +235,8 @@ class ThroughBastion:
 def open_connection(server: Server, timeout_s: float, *, place: str) -> Connection:
     """Return a connection that is logged in. `place` names the server in messages.
 
-    Raises a HostError if another attempt would not help, such as HostKeyMismatch; else what paramiko raises, and
-    AuthenticationException for a refused login.
+    Raises a HostError if another attempt would not help, such as HostKeyMismatch; else the error of paramiko,
+    such as AuthenticationException for a refused login.
     """
     from fabric import Config, Connection
     from paramiko import AuthenticationException, SSHException
@@ -278,7 +279,7 @@ def open_connection(server: Server, timeout_s: float, *, place: str) -> Connecti
 
 
 class _HostKeyCheck:
-    """What paramiko's client asks about a host key: its own lists are empty."""
+    """The policy of paramiko's client for every host key: the client's own lists are empty."""
 
     def __init__(self, trusted: TrustedKeys, place: str) -> None:
         self._trusted = trusted

@@ -1,7 +1,7 @@
 """Values that a project's AWS account requires or offers: tags, a security group, an instance profile, a KMS key, ids.
 
 Rules of tags: Amazon EC2 User Guide, "Tag your Amazon EC2 resources", tag restrictions (read 2026-11): at most 50 tags
-of a resource, keys of 1 to 128 and values of at most 256 characters, and the prefix aws: is reserved in any case.
+per resource, keys of 1 to 128 and values of at most 256 characters; aws: is reserved, in upper and lower case.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PROFILE = r"[A-Za-z0-9_+=,.@-]{1,128}|arn:aws[a-z-]*:iam::[0-9]{12}:[A-Za-z0-9_
 def parse_tags(text: str) -> dict[str, str]:
     """Return the tags in a text such as "team=storage,cost-centre=4711"; {} for "".
 
-    Raises ValueError for what EC2 or this plugin cannot take: a pair without "=", an empty, repeated, reserved or too
-    long key, a too long value, control characters, or more than `MOST_OWN_TAGS` tags.
+    Raises ValueError for what EC2 or this plugin does not accept: a pair without "=", an empty, repeated, reserved or
+    too long key, a too long value, control characters, or more than `MOST_OWN_TAGS` tags.
     """
     tags: dict[str, str] = {}
     for pair in filter(None, (each.strip() for each in text.replace("\n", ",").split(","))):

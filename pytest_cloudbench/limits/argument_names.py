@@ -1,4 +1,4 @@
-"""What a wrong name of an argument means, and errors that say so."""
+"""Errors for wrong argument names that suggest the right ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _NEAR = 0.7
-"""How similar a name must be; among short names, less is chance."""
+"""Least similarity of a suggested name; among short names, a lower one is often chance."""
 
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "ami": ("image",),
@@ -29,7 +29,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "username": ("user",),
     "tolerance": ("within",),
 }
-"""Names that AWS and its tools use, with the names here, which are too different to be guessed."""
+"""Names that AWS and its tools use, with this project's names, which are too different to be guessed from them."""
 
 
 def did_you_mean(name: str, names: Iterable[str], *, mark: str = "=") -> str:
@@ -42,10 +42,10 @@ def did_you_mean(name: str, names: Iterable[str], *, mark: str = "=") -> str:
 
 
 def named_arguments(name: str = "", **instead: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Let a function name the nearest argument, and an example of a call, if it is called with others than it takes.
+    """Make a function's TypeError for wrong arguments name the nearest argument or an example call.
 
-    ``name`` is that of the function for its users, such as "ec2.launch". ``instead`` says for an argument that it does
-    not take what to do. The wrapped function raises TypeError.
+    ``name`` is the function's name for its users, such as "ec2.launch". ``instead`` has advice for arguments that it
+    does not take.
     """
 
     def wrap(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -74,7 +74,7 @@ def _problem(
     kwargs: Mapping[str, object],
     instead: Mapping[str, str],
 ) -> str | None:
-    """Return what is wrong with a call; None if nothing is known about it."""
+    """Return what is wrong with a call; None if unknown."""
     parameters = {key: each for key, each in inspect.signature(function).parameters.items() if key != "self"}
     if "self" in inspect.signature(function).parameters:
         args = args[1:]

@@ -3,7 +3,7 @@
 Source: Amazon EC2 User Guide, "EC2 instance bandwidth weighting configuration", and Amazon EBS User Guide,
 "Configurable instance bandwidth weighting", 2026-11. The baseline of the favoured side rises by 25 %. The baseline and
 the burst of the other side fall by as much bandwidth. IOPS do not change. On Flex types up to 4xlarge no burst changes;
-on larger ones the favoured burst rises like its baseline.
+on larger ones the favoured burst rises by as much as its baseline.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EBS_FIRST = "ebs-1"
 WEIGHTINGS = (DEFAULT, NETWORK_FIRST, EBS_FIRST)
 
 SHARE = 0.25
-"""By how much of itself the favoured baseline rises."""
+"""The favoured baseline rises by this share of itself."""
 
 _SMALL_FLEX_SIZES = frozenset({"large", "xlarge", "2xlarge", "4xlarge"})
 

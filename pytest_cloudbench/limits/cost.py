@@ -13,10 +13,10 @@ HOUR_S = 3600.0
 @total_ordering
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """What hardware costs over ``seconds``, in ``currency``. ``float()`` gives the amount.
+    """What hardware costs over ``seconds``, in ``currency``. ``float()`` returns the amount.
 
-    Costs of one currency add and compare, and compare with plain numbers, which then mean the same currency. To add or
-    order costs of different currencies raises TypeError.
+    Costs of one currency add and compare, and compare with plain numbers, which then mean the same currency. Adding or
+    ordering costs of different currencies raises TypeError.
     """
 
     amount: float

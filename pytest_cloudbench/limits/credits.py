@@ -23,9 +23,9 @@ DATE = "2026-11"
 DAY_S = 24 * 3600.0
 
 EBS_BURST_S = 30 * 60.0
-# AWS publishes neither the size of the bucket nor its refill. The size follows from the 30 minutes. The refill, by the
-# unused baseline, is inferred: an idle t3.nano needs 23.7 hours and every other type of its time less, which would
-# explain the "24 hours". The least gain makes 24 hours at the baseline itself fill the bucket as well.
+# AWS publishes neither the size of the bucket nor its refill. The size follows from the 30 minutes. This project infers
+# that the unused baseline refills it: an idle t3.nano then needs 23.7 hours, every other type of its time less, which
+# would explain the "24 hours". With the least gain, 24 hours at the baseline itself fill the bucket as well.
 EBS_SOURCE = (
     "Amazon EC2 User Guide, Amazon EBS-optimized instances: maximum performance for 30 minutes at least once "
     "every 24 hours, then the baseline; the refill is this project's own reading of it"

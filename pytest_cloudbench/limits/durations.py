@@ -23,7 +23,7 @@ TIME_UNITS = "ns, us, ms, s, min or h"
 def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as "1ms", "500 us" or "0.5 s".
 
-    Raises ValueError for a number that is not English, for a missing or unknown unit and for a duration that is not
+    Raises ValueError for a number not in English notation, for a missing or unknown unit and for a duration that is not
     above zero, TypeError for a value that is not a text.
     """
     if not isinstance(text, str):

@@ -1,6 +1,6 @@
 """The envelope: every ceiling that applies to one load, in the I/Os of that load, and which one binds.
 
-EBS counts an I/O up to a unit (256 KiB on SSD types, 1 MiB on HDD types). Larger I/O counts as several; small
+EBS counts up to one unit (256 KiB on SSD types, 1 MiB on HDD types) as one I/O. Larger I/O counts as several; small
 sequential I/O may be merged up to the unit before it is counted. So an IOPS ceiling allows a different number of the
 load's own I/Os at each block size.
 """
@@ -38,7 +38,7 @@ class Level:
         return self.how.startswith(_BURST_SPENT)
 
     def like(self, rate: Rate) -> Rate:
-        """Return the level in the quantity of ``rate``."""
+        """Return the level as IOPS or throughput, like ``rate``."""
         return self.iops if isinstance(rate, Iops) else self.throughput
 
 
@@ -137,7 +137,7 @@ class Envelope:
     def find(self, ceiling: Ceiling) -> Ceiling | None:
         """Return the envelope's ceiling that is the same limit of the same owner; None if there is none.
 
-        Of several, such as the ends of a network that are of one type, it is the one with the same figures if any is.
+        If there are several, such as two network ends of one type, one with the same figures is preferred.
         """
         same = [mine for mine in self.ceilings if mine.same_as(ceiling)]
         equal = [mine for mine in same if (mine.limit, mine.base) == (ceiling.limit, ceiling.base)]
@@ -217,8 +217,8 @@ def _counted_ceilings(
 ) -> list[Ceiling]:
     """Return the volumes' own two ceilings, or one if both mean the same.
 
-    The IOPS of an HDD volume follow from its throughput, of which each I/O takes a whole unit. So they differ for small
-    random I/O only.
+    The IOPS of an HDD volume follow from its throughput, of which each I/O takes a whole unit. So the two differ for
+    small random I/O only.
     """
     whole_units = shape.sequential or shape.block_size >= shape.io_unit
     one_limit = whole_units and bool(volumes) and all(spec.io_unit == HDD_IO_UNIT for _, spec in volumes)

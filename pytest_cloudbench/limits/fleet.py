@@ -36,8 +36,8 @@ def summed_ceiling(ceilings: Sequence[Ceiling]) -> Ceiling:
 def fleet_envelope(envelopes: Sequence[Envelope]) -> Envelope:
     """Return the envelope of equal loads on several hosts, one envelope for each.
 
-    A limit that some host does not have limits nothing. Hosts under different limits reach none of the sums: then the
-    sum of what each of them allows is a ceiling too.
+    A limit that some host does not have is left out. Hosts under different limits reach none of the sums: then the sum
+    of each host's lowest limit is a ceiling too.
     """
     first = envelopes[0]
     groups: dict[tuple[object, ...], list[Ceiling]] = {}
@@ -86,7 +86,7 @@ def _sum(rates: Sequence[Rate]) -> Rate:
 
 
 def _owner(owners: Sequence[str]) -> str:
-    """Return the owners together: equal ones by their number, volumes with ids by their type."""
+    """Return one name for all owners: "2 x io2" for different volumes of a type, else each name with its number."""
     types = {owner.partition(" ")[0] for owner in owners}
     if len(set(owners)) == len(owners) and len(types) == 1:
         return f"{len(owners)} x {types.pop()}"

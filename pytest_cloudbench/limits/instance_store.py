@@ -1,4 +1,4 @@
-"""The limits of instances' local NVMe disks as data: random 4 KiB I/O, reads and writes apart."""
+"""The limits of instances' local NVMe disks as data: random 4 KiB I/O, separately for reads and writes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class StoreRates:
     date: str = DATE
 
     def share(self, disks: int) -> StoreRates:
-        """Return the rates of one of so many equal disks."""
+        """Return the rates of one of this many equal disks."""
         return StoreRates(self.read / disks, self.write / disks, self.source, self.date)
 
     def within(self, machine: MachineLimits | None, *, share: float = 1.0) -> bool:
-        """Return True if this ``share`` of the machine under an embedded region can serve them, or it is unknown."""
+        """Return True if this ``share`` of an embedded region's machine can serve them, or if it is None (unknown)."""
         return machine is None or max(self.read, self.write) <= machine.iops * share
 
 

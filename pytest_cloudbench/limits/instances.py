@@ -29,7 +29,7 @@ NETWORK_PEAK = "network bandwidth"
 NETWORK_BASELINE = "network baseline"
 """Quantities of the two network ceilings."""
 NOT_OPTIMISED = "off"
-"""`InstanceLimits.ebs_optimised` of an instance that was launched without this option, which its EBS figures need."""
+"""`InstanceLimits.ebs_optimised` of an instance launched without EBS optimisation, which its EBS figures require."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class InstanceLimits:
 
     ``ebs_baseline`` holds for good, ``ebs_maximum`` for at least 30 minutes once in 24 hours; both are None for types
     without EBS figures (t2). ``ebs_optimised`` is "default", "supported" (the figures hold only if it is switched on),
-    "unsupported", or "off" for an instance without it. ``recorded`` are limits that a test or a project states in
-    place of the type's own.
+    "unsupported", or "off" for an instance launched without it. ``recorded`` are limits that a test or a project states
+    in place of the type's own.
     ``instance_store_nvme`` is True if the local disks are NVMe and therefore present without being requested.
     ``ena_express`` is True if the type supports ENA Express, ``weighting`` is the bandwidth weighting of the figures.
     """
@@ -192,7 +192,10 @@ class InstanceLimits:
         )
 
     def spread_over_cards(self, count: int, used: Sequence[int] = ()) -> list[int]:
-        """Return the EBS cards for so many volumes beside those on ``used``: each time the card with the fewest."""
+        """Return the EBS cards for ``count`` new volumes: for each the card with the fewest.
+
+        ``used`` has the card of each existing volume.
+        """
         if not self.ebs_cards:
             return [0] * count
         cards = list(used)
@@ -253,8 +256,8 @@ class InstanceLimits:
     def with_recorded(self, recorded: RecordedLimits | None) -> InstanceLimits:
         """Return these limits with the recorded figures in place of the type's own.
 
-        Of a type with several EBS cards each card keeps its share of the figures. Raises BadRecordedLimits if only one
-        of the two EBS figures was recorded and the type has none of its own.
+        If the type has several EBS cards, each card keeps its share of the figures. Raises BadRecordedLimits if only
+        one of the two EBS figures was recorded and the type has none of its own.
         """
         if recorded is None:
             return self
@@ -324,7 +327,7 @@ class InstanceLimits:
 
     @property
     def network_baseline(self) -> Ceiling | None:
-        """The ceiling of its network for good, equal to the peak if it does not burst; None without a figure."""
+        """The lasting ceiling of its network, equal to the peak if it does not burst; None without a figure."""
         card = self.network_cards[0] if self.network_cards else None
         if card is None or card.baseline is None:
             return None

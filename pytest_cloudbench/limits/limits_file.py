@@ -4,14 +4,14 @@ They take the place of what AWS publishes, each with its source and date:
 
     [instances."c5.large"]
     ebs_iops = 16_000
-    ebs_baseline_iops = 4_000                    # once credits are spent; left out, a limit holds for good
+    ebs_baseline_iops = 4_000                    # once credits are spent; without it, a limit holds for good
     ebs_throughput = "4,500 Mbps"
     network = "9 Gbit/s"
     source = "our own measurement"
     date = "2026-05"
 
     [volume_types.gp4]
-    like = "gp3"                                 # everything that is not stated here
+    like = "gp3"                                 # supplies everything that is not stated here
     size_gib = [1, 65_536]
     iops = { range = [4_000, 100_000], default = 4_000, per_gib = 500 }
     throughput_mib = { range = [250, 4_000], default = 250, per_iops = 0.25 }
@@ -157,7 +157,7 @@ class _Table:
         return value[0], value[1]
 
     def line(self, per: str) -> Line:
-        """Return a figure that grows with a size or rate: its rate ``per``, ``least`` and ``most``."""
+        """Return a figure that grows with a size or rate, from the key named by ``per``, "least" and "most"."""
         line = Line(self.number(per, 0), self.number("least", 0), self.number("most", 1e12))
         if not 0 < line.most >= line.least or not (line.per or line.least):
             raise ValueError(f"needs {per} or least above 0, and most at least as high as least")

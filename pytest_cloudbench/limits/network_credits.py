@@ -2,7 +2,7 @@
 
 AWS publishes the peak and the baseline (DescribeInstanceTypes), and that a burst lasts "typically from 5 to 60 minutes,
 depending on the instance size" (EC2 user guide, "Amazon EC2 instance network bandwidth"). It publishes neither the size
-of the bucket nor how it drains and refills. Others measured and published, in 2018 and 2019:
+of the bucket nor how it drains and refills. Others published measurements, in 2018 and 2019:
 
 * M5 and C5, "Up to 10 Gigabit": bursts of 15 to 40 minutes, longer for larger sizes (`CASES_OF_2018`); c5.xlarge
   13 minutes, c5.2xlarge 26 minutes, full again after a stop and start (`THREAD_OF_2019`).
@@ -27,7 +27,7 @@ THREAD_OF_2019 = "https://threadreaderapp.com/thread/1120171727399448576.html (D
 DATE = "2026-11"
 
 COARSE_WORDS = frozenset({"Very Low", "Low", "Low to Moderate", "Moderate", "High"})
-"""Words by which AWS describes a network without a figure. Such types burst no further than this module states."""
+"""AWS's words for a network without a figure. Such types do not burst, except T2 (`T2_PEAK_OVER_BASELINE`)."""
 
 T2_PEAK_OVER_BASELINE = 2.0
 

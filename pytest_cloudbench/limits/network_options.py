@@ -24,7 +24,7 @@ class NetworkOptions:
 
     @classmethod
     def of(cls, bandwidth_weighting: object, ena_express: object) -> NetworkOptions:
-        """Return the options for arguments as a user gives them. Raises ValueError for other values."""
+        """Return the options for a user's arguments. Raises ValueError for invalid ones."""
         if bandwidth_weighting not in WEIGHTINGS:
             raise ValueError(
                 f"invalid bandwidth_weighting={bandwidth_weighting!r}: use one of {', '.join(map(repr, WEIGHTINGS))}"
@@ -53,4 +53,4 @@ class NetworkOptions:
 
 
 PLAIN_NETWORK = NetworkOptions()
-"""An instance as the service launches it by default."""
+"""The network options of a launch by default."""

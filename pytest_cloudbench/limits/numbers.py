@@ -1,4 +1,4 @@
-"""Numbers in texts of users: English ones, which a comma or a point of another language never turns into a figure.
+"""Numbers in users' texts, in English notation, so that a comma or point of another language is not misread.
 
 Digits may be grouped in threes by commas or underscores ("80,000", "80_000"), and a point begins the decimals. Many
 languages use them the other way round: "4,5 ms" is four and a half there. Such a text is refused with a hint.
@@ -23,7 +23,7 @@ _POINT_OR_GROUP = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 
 
 def split_quantity(text: str) -> tuple[str, str] | None:
-    """Split "80,000 IOPS" into its number and its unit, either as it was written; None if it begins with no number."""
+    """Split "80,000 IOPS" into its number and its unit, as written; None if it does not begin with a number."""
     found = _PARTS.match(text)
     return (found["number"], found["unit"]) if found else None
 

@@ -1,7 +1,7 @@
 """Rates and sizes that carry their unit, so that MB/s and MiB/s are never mixed up as bare numbers.
 
 Quantities are immutable. Two of the same kind add, subtract, compare and divide (to a plain ratio); an `Iops` and a
-`Throughput` do not. A name that states its unit compares with plain numbers: ``run.iops``, a float, and
+`Throughput` do not. A value whose name states its unit compares with plain numbers: ``run.iops``, a float, and
 ``curve.knee.iops``, an `Iops`, both compare with 60_000. A `Throughput` has no unit of its own, so it does not: compare
 its ``.mib``, ``.mb``, ``.mbit`` or ``.gbit``. Times are plain floats in seconds whose name ends in ``_s``.
 """
@@ -36,7 +36,7 @@ _BYTES_PER_SECOND = {
     "mbit/s": 1e6 / 8,
     "gbit/s": 1e9 / 8,
 }
-"""By a unit in small letters, but for the B of bytes."""
+"""By unit, in lower case except the B of bytes."""
 _SPELLINGS = {
     "Bps": "B/s",
     "kBps": "kB/s",
@@ -107,7 +107,7 @@ def figure(value: float, decimals: int = 2) -> str:
 @total_ordering
 @dataclass(frozen=True, eq=False)
 class Iops:
-    """I/O operations per second. Compares with plain numbers, which then mean IOPS; ``float()`` gives the figure."""
+    """I/O operations per second. Compares with plain numbers, which then mean IOPS; ``float()`` returns the figure."""
 
     per_second: float
 
@@ -166,8 +166,8 @@ class Iops:
 class Throughput:
     """Bytes per second, shown in MiB/s.
 
-    Made from a unit by ``from_mib``, ``from_mb``, ``from_mbit`` or ``from_gbit``; read in one by ``mib``, ``mb``,
-    ``mbit`` or ``gbit``.
+    Make one with ``from_mib``, ``from_mb``, ``from_mbit`` or ``from_gbit``; read it with ``mib``, ``mb``, ``mbit`` or
+    ``gbit``.
     """
 
     bytes_per_second: float
@@ -423,8 +423,8 @@ def parse_rate(text: str) -> Rate:
     "Mbps" and "Gbps" are bits, as AWS writes them, "MBps" and "MiBps" bytes. Case matters only for the b of bits and
     the B of bytes: "Gb/s" is refused, as people use it for both.
 
-    Raises ValueError for a number that is not English, or without a unit, or with an unknown or ambiguous one,
-    TypeError for a value that is not a text.
+    Raises ValueError for a number not in English notation and for a missing, unknown or ambiguous unit, TypeError for a
+    value that is not a text.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected a rate with its unit such as '3,000 IOPS' or '125 MiB/s', got {text!r}")
@@ -474,7 +474,7 @@ def _size_unit(text: str, unit: str) -> int:
 
 
 def _small(unit: str) -> str:
-    """Return a unit in small letters, but for the B of bytes; all small if it spells out "bit"."""
+    """Return a unit in lower case except the B of bytes; all in lower case if it spells out "bit"."""
     lower = unit.lower()
     return lower if "bit" in lower else lower.replace("b", "B") if "B" in unit else lower
 

@@ -1,9 +1,9 @@
 """Limits of an instance as somebody recorded them, in place of those that its type has today.
 
-AWS raises the limits of its types over the years, so a published measurement may have met others than
-DescribeInstanceTypes states now; and some limits AWS states wrongly or not at all. A test states such limits in its
-marker, a project in its `limits_file`. They travel as tags of the instance: an embedded region applies them, AWS
-ignores them, and there they are what the measurement is compared with.
+AWS raises the limits of its types over the years, so a published measurement may have run under lower ones than
+DescribeInstanceTypes states now. AWS states some limits wrongly or not at all. A test states recorded limits in its
+marker, a project in its `limits_file`. They travel as tags of the instance. An embedded region applies them. AWS
+ignores them, and the measurement is only compared with them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PARAMETERS = {
     "iops_baseline": "ebs_baseline_iops",
     "throughput_baseline": "ebs_baseline_throughput",
 }
-"""Names in `recorded_limits` where they differ from the fields."""
+"""Parameters of `recorded_limits` whose names differ from the fields."""
 
 
 class BadRecordedLimits(ValueError):
@@ -43,7 +43,7 @@ class BadRecordedLimits(ValueError):
 
 @dataclass(frozen=True)
 class RecordedLimits:
-    """What an instance allowed, with its source and date; None is a limit of the type's own.
+    """What an instance allowed, with its source and date; None means the type's own limit.
 
     ``iops`` and ``throughput`` are for all EBS volumes together, ``network`` for each direction. A limit that bursts
     also has its ``..._baseline``, which holds once credits are spent.
@@ -76,7 +76,7 @@ class RecordedLimits:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags that tell an embedded region."""
+        """The tags that carry the limits to an embedded region."""
         return {_TAGS[field]: f"{plain(rate):.0f}" for field, rate in self._figures().items()}
 
     @classmethod
@@ -114,9 +114,9 @@ def recorded_limits(
     source: str,
     date: str = "",
 ) -> RecordedLimits:
-    """Return limits that were recorded of an instance, for ``@pytest.mark.ec2_instance(type, limits=...)``.
+    """Return limits that were recorded for an instance, for ``@pytest.mark.ec2_instance(type, limits=...)``.
 
-    Of a host without an API, for ``@pytest.mark.host(limits=...)``, the storage has ``iops`` and ``throughput``.
+    For a host without an API (``@pytest.mark.host(limits=...)``), use ``iops`` and ``throughput`` for its storage.
 
     ``recorded_limits(ebs_iops=64_000, ebs_throughput="1,085 MiB/s", source="who measured it, where", date="2018")``.
     An embedded region applies them; on AWS, which has its own, the measurement is compared with them. A limit without a

@@ -1,4 +1,4 @@
-"""What is set for an embedded region: how it models latency, how fast its burst credits go, what it boots quietly."""
+"""Settings of an embedded region: its latency model, its time factor, and what it boots without disturbing runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATENCY_MODES = (EBS, NONE)
 """Answer each I/O after a service time by volume type, or as soon as the limits allow."""
 
 AHEAD_TAG = "cloudbench:ahead"
-"""A tag of instances that were launched before their test asked for them."""
+"""A tag of instances that were launched before their test requested them."""
 
 LARGEST_FACTOR = 3600.0
 """An hour in a second; beyond that a burst is over before a run has begun."""
@@ -24,7 +24,7 @@ _CONDITIONS = {
 
 
 def latency_conditions(mode: str | None) -> tuple[str, ...]:
-    """Return the condition that a latency mode adds to every result of storage; none for None, as on AWS."""
+    """Return the condition that a latency mode adds to every storage result; empty for None, as on AWS."""
     return () if mode is None else (_CONDITIONS.get(mode, f"storage latency modelled as {mode!r}"),)
 
 
@@ -43,7 +43,7 @@ def parse_time_factor(text: str | float) -> float:
 
 
 def package_digest() -> str:
-    """Return a digest of the modules that a region runs. It also loads them while it runs, so they must not change."""
+    """Return a digest of a region's modules. A region also imports modules while it runs, so they must not change."""
     package, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(path for folder in ("limits", "twin") for path in (package / folder).rglob("*.py")):
         digest.update(path.read_bytes())
@@ -53,7 +53,7 @@ def package_digest() -> str:
 def turnstile(record: Path) -> Path:
     """Return the file that sessions lock and release before they lock a region's record to measure.
 
-    A boot that waits for a moment without measurements holds it, so that no new one begins.
+    A boot that waits for a moment without measurements holds this lock, so that no new measurement begins.
     """
     return record.with_suffix(".turnstile")
 

@@ -46,7 +46,7 @@ def volume_problems(
     first_touch: float | None = None,
     large_writes: float | None = None,
 ) -> list[RuleBroken]:
-    """Return every rule that a request for such a volume breaks, in the order in which EBS checks.
+    """Return every rule that a request for a volume breaks, in the order in which EBS checks them.
 
     ``throughput_mib`` is in MiB/s; None is a figure that the request leaves out. ``io_unit`` is a unit other than the
     type's own, ``first_touch`` the share of its rate that unused blocks deliver, ``large_writes`` that of large writes.

@@ -1,6 +1,6 @@
 """The EBS volume types as data: limits, burst credits and service times, each with its source and date.
 
-A limit that AWS raises is one line here. A project can change a type, or add one, in its own `limits_file`.
+If AWS raises a limit, one line changes here. A project can change a type, or add one, in its own `limits_file`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ LARGE_WRITE = Size(64 * KIB)
 """Writes above this size are the large ones."""
 
 MOST_IOPS_BEFORE_NITRO = 32_000
-"""Of one volume on an instance that is not built on Nitro. Amazon EBS User Guide, "Provisioned IOPS SSD volumes",
-2026-11; EC2 API Reference, EbsBlockDevice."""
+"""The most IOPS of one volume on an instance that is not built on Nitro. Sources: Amazon EBS User Guide, "Provisioned
+IOPS SSD volumes", 2026-11; EC2 API Reference, EbsBlockDevice."""
 
 _OF_HDD = "the rates of st1 and sc1 follow from the size; gp3, io1 and io2 take others"
 
@@ -43,9 +43,9 @@ class VolumeSpec:
     Make one with `gp2`, `gp3`, `io1`, `io2`, `st1` or `sc1`, or with `of` for any other type. ``requested_iops`` and
     ``requested_throughput_mib`` (MiB/s) are None if the request leaves them out. ``iops`` and ``throughput_mib`` hold
     for good, ``burst_iops`` and ``burst_throughput_mib`` while credits last (the same if the type does not burst).
-    ``counted_in`` is an I/O unit other than the type's own, ``first_touch`` the share of its rate that blocks deliver
-    until they were used once, and ``large_writes`` the share that writes above 64 KiB get, a weakness to plant for
-    tests, which no promise contains. Only an embedded region applies these three.
+    ``counted_in`` is an I/O unit other than the type's own. ``first_touch`` is the share of the rate that blocks
+    deliver when they are first used. ``large_writes`` is the share that writes above 64 KiB get, a weakness planted for
+    tests and not in the promised figures. Only an embedded region applies these three.
 
     Making a spec raises TypeError for values of the wrong type; `problems` returns the rules that it breaks, and
     `check` raises them.
@@ -121,7 +121,7 @@ class VolumeSpec:
         return Iops(iops)
 
     def served(self, *, nitro: bool) -> VolumeSpec:
-        """Return the spec that an instance can use: without Nitro at most 32,000 IOPS, and what follows from them."""
+        """Return the spec that an instance can use: without Nitro at most 32,000 IOPS and the throughput they allow."""
         if nitro or (self.requested_iops or 0) <= MOST_IOPS_BEFORE_NITRO:
             return self
         return replace(self, requested_iops=MOST_IOPS_BEFORE_NITRO)
@@ -162,13 +162,13 @@ class VolumeSpec:
     def merging(self) -> bool:
         """True if small sequential I/O may be merged before it is counted; False for a requested unit.
 
-        EBS began to merge when it began to count in 256 KiB; a smaller unit means the time before that.
+        EBS began to merge when it began to count in units of 256 KiB; a requested unit models the time before.
         """
         return self.counted_in is None
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags that tell an embedded region what CreateVolume has no parameter for."""
+        """The tags for an embedded region, with what CreateVolume has no parameter for."""
         tags = {}
         if self.counted_in is not None:
             tags[IO_UNIT_TAG] = f"{figure(self.counted_in.kib)}k"
@@ -261,7 +261,7 @@ def io1(
 
     With ``io_unit="16k"`` an embedded region counts an I/O of more than 16 KiB as several and merges none, as EBS did
     in 2012. With ``first_touch=0.5`` it delivers half of the IOPS and throughput for blocks that were never read or
-    written, as volumes once did that were not initialised. AWS ignores both.
+    written, as uninitialised volumes once did. AWS ignores both.
     """
     return VolumeSpec.of("io1", size_gib, _required(iops, "io1"), io_unit=io_unit, first_touch=first_touch)
 
@@ -292,8 +292,8 @@ def sc1(*, size_gib: int) -> VolumeSpec:
 def volume_ceilings(volumes: Sequence[tuple[str, VolumeSpec]], *, nitro: bool = True) -> tuple[Ceiling, ...]:
     """Return the IOPS and the throughput ceiling of volumes that carry one load together.
 
-    Each volume is (its id or label, its spec). Several volumes have the sums, as for a stripe or a load spread
-    evenly. A type that bursts counts with its burst figure; the lasting one is the ceiling's ``base``. Volumes
+    Each volume is (its id or label, its spec). The ceilings of several volumes are sums, as for a stripe or a load
+    spread evenly. A type that bursts counts with its burst figure; the lasting one is the ceiling's ``base``. Volumes
     without figures (an unknown type, missing provisioned IOPS) are left out. ``nitro`` is False for volumes of an
     instance that is not built on Nitro.
     """

@@ -1,4 +1,4 @@
-"""What a user sets for the weather of an embedded region: in which ways its API is as slow and unreliable as EC2's.
+"""A user's settings for the weather of an embedded region, which makes its API as slow and unreliable as EC2's.
 
 The text form is a list such as ``aws,seed=3,lost-answers=2%``: the preset "aws", and effects by name. A TOML file has
 the same names as keys.
@@ -22,7 +22,7 @@ OFF = "off"
 
 
 class Span(NamedTuple):
-    """A range of durations, in seconds; each delay is drawn from it evenly."""
+    """A range of durations, in seconds; each delay is drawn from it uniformly."""
 
     least: float = 0.0
     most: float = 0.0
@@ -174,7 +174,7 @@ _STARTS = {"": CLEAR, PRESET: AWS}
 
 
 def parse_weather(text: str) -> Weather:
-    """Parse the text form; "" is clear weather. Raises ValueError that lists the known names for an unknown one."""
+    """Parse the text form; "" is clear weather. Raises ValueError; for an unknown name it lists the known ones."""
     words = [word for word in (each.strip() for each in text.split(",")) if word]
     return _weather(
         (name.strip(), value.strip()) for name, _, value in (word.partition("=") for word in words)

@@ -14,7 +14,7 @@ from pytest_cloudbench.reports.properties import MEASUREMENT_PROPERTY, VERDICT_P
 from pytest_cloudbench.verdicts.verdict import Verdict
 
 _ASSERTING = frozenset({"unittest", "numpy", "hypothesis"})
-"""Packages whose assertions are those of the test that calls them."""
+"""Packages that raise assertion errors on behalf of the test that calls them."""
 _LONGEST = 160
 _LONG_NUMBER = re.compile(r"\b\d+\.\d{6,}(?:e-?\d+)?\b")
 
@@ -22,8 +22,8 @@ _LONG_NUMBER = re.compile(r"\b\d+\.\d{6,}(?:e-?\d+)?\b")
 def report_violated(item: pytest.Item, failure: AssertionError, not_of_tests: Collection[str]) -> None:
     """Report the failed assertion of a test as a violated verdict, if it is about what the test measured.
 
-    It is if the test measured before and raised it in its own code, not in one of the packages ``not_of_tests``. An
-    assertion of a verdict is reported already.
+    This is the case if the test had measured something and its own code raised the error, not one of the packages
+    ``not_of_tests``. An assertion on a verdict is reported already.
     """
     if (
         not texts_in(item.user_properties, MEASUREMENT_PROPERTY)

@@ -1,7 +1,7 @@
-"""One page for an audit, made of an evidence folder: promises, measurements, verdicts, and whether it is intact.
+"""One page for an audit, made from an evidence folder: promises, measurements, verdicts, and whether all is intact.
 
-The page is one file without scripts. It requests nothing, and its policy forbids both. Every text of the evidence is
-escaped. What was altered or cannot be read is named, never left out silently.
+The page is one file without scripts and requests; its Content-Security-Policy forbids both. Every text of the evidence
+is escaped. What was altered or cannot be read is named, never left out silently.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
 _OUTCOMES = tuple(outcome.value for outcome in Outcome)
 _OF_THE_COMMAND = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION")
-"""Variables that pytest sets: the page has what they say elsewhere."""
+"""Variables that pytest sets: other parts of the page show what they say."""
 _LONGEST_TEXT = 4_000
 _SHORT_FIGURE = 32
 _MOST_DIFFERENCES = 40
@@ -94,7 +94,7 @@ def _attempts(tests: Iterable[RecordedTest]) -> Iterator[tuple[RecordedTest, int
 
 
 def _audited(test: RecordedTest, attempt: int) -> _Audited:
-    """Read one attempt. What cannot be read becomes a gap, whatever it is: evidence may be damaged in any way."""
+    """Read one attempt. Anything that cannot be read becomes a gap, because evidence may be damaged in any way."""
     found = _Audited(test, attempt)
 
     def unless_damaged(what: str, read: Callable[[], None]) -> None:
@@ -107,7 +107,7 @@ def _audited(test: RecordedTest, attempt: int) -> _Audited:
         verdict = restored(entry["verdict"])
         if not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
             raise TypeError(f"it is no verdict: {entry.get('sentence')}")
-        overview([verdict])  # raises for one of damaged parts
+        overview([verdict])  # raises if a part of it is damaged
         found.verdicts.append(verdict)
 
     def all_of_it() -> None:
@@ -225,7 +225,7 @@ class _Page:
         )
 
     def _model(self) -> str:
-        """Say what makes the figures others than those of AWS and of the tests as written; "" if nothing does."""
+        """Return why the figures are not those of AWS, or of the tests as written; "" if they are."""
         words = []
         if any(cloud.get("on_this_machine") for cloud in self.evidence.clouds):
             words.append(
@@ -326,7 +326,7 @@ class _Page:
         )
 
     def _limits(self, each: _Audited) -> str:
-        """Return a table of the limits that the provider promises, with their source and date."""
+        """Return a table of the limits of the measurements, with their source and date."""
         rows: dict[tuple[str, ...], None] = {}
         for one in each.measurements:
             envelope = getattr(one, "envelope", None)
@@ -423,7 +423,7 @@ class _Page:
 
 
 def _plots_of(one: Any) -> Callable[[Any], Iterable[Any]]:
-    """Return what draws a measurement, by what it is; nothing for other kinds, as those of plugins."""
+    """Return the function that draws this kind of measurement; other kinds, such as those of plugins, are not drawn."""
     if is_curve(one):
         return curve_plots
     if hasattr(one, "files_per_second"):

@@ -1,4 +1,4 @@
-"""Everything a session writes leaves without secrets: ids of tests, reports, the terminal, JUnit XML, logs.
+"""Remove secrets from everything that a session writes: ids of tests, reports, the terminal, JUnit XML, logs.
 
 `cleaner_of` returns the session's one cleaner, which evidence uses too. `clean_output` starts cleaning, when the first
 test that uses one of this plugin's fixtures is collected; other sessions are unaffected.
@@ -24,7 +24,7 @@ _COMPARED = (str, bytes, Mapping, list, tuple)
 
 
 def cleaner_of(config: pytest.Config) -> Cleaner:
-    """Return the session's cleaner. What leaves the process goes through its `text`, `data` or `value`.
+    """Return the session's cleaner. All output of the process goes through its `text`, `data` or `value`.
 
     With ``--cloudbench-redact`` it also replaces account ids, ARNs and public addresses. Raises EvidenceError if the
     key for that cannot be used.
@@ -44,7 +44,7 @@ def clean_output(config: pytest.Config, items: Iterable[pytest.Item] = ()) -> No
     if not cleans_output(config):
         config.pluginmanager.register(CleanedOutput(config), CLEANED_OUTPUT)
     cleaner = cleaner_of(config)
-    for item in items:  # all of them first, so that a value is known in every id
+    for item in items:  # all of them first, so that every id is cleaned of every secret
         cleaner.value(dict(getattr(getattr(item, "callspec", None), "params", {})))
     _clean_ids(items, cleaner)
 
@@ -70,14 +70,14 @@ class CleanedOutput:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Clean what a module that cannot be imported reports."""
+        """Clean the report of a module that cannot be imported."""
         clean_report(report, self._cleaner)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_assertrepr_compare(
         self, config: pytest.Config, op: str, left: object, right: object
     ) -> list[str] | None:
-        """Compare the values without secrets: what pytest shows of long ones may be too little to recognise them."""
+        """Compare the values without secrets: of long ones, pytest may show too little of a secret to recognise it."""
         clean = [self._cleaner.value(each) if isinstance(each, _COMPARED) else each for each in (left, right)]
         if clean == [left, right]:
             return None
@@ -113,7 +113,7 @@ class CleanedOutput:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None:
             return
-        writer = reporter._tw  # its users write to it past the reporter
+        writer = reporter._tw  # some write to it directly, not through the reporter
         write = writer.write
 
         def cleaned(msg: str, *, flush: bool = False, **markup: bool) -> None:
@@ -145,7 +145,7 @@ class _CleanFormatter(logging.Formatter):
 
 
 def clean_report(report: pytest.TestReport | pytest.CollectReport, cleaner: Cleaner) -> None:
-    """Remove secrets from a report: its exception, captured output and properties. Twice gives the same."""
+    """Remove secrets from a report: its exception, captured output and properties. Cleaning twice changes nothing."""
     report.longrepr = _cleaned(report.longrepr, cleaner)
     report.sections = [(cleaner.text(name), cleaner.text(text)) for name, text in report.sections]
     if isinstance(report, pytest.TestReport):
@@ -184,7 +184,7 @@ def _cleaned(value: Any, cleaner: Cleaner) -> Any:
 
 
 def _clean_ids(items: Iterable[pytest.Item], cleaner: Cleaner) -> None:
-    """Rename tests with a secret in a parameter; a number distinguishes those that are equal without it.
+    """Rename tests with a secret in a parameter; a number distinguishes those whose cleaned ids are equal.
 
     ``-k`` still selects them by the names that they had.
     """

@@ -83,7 +83,7 @@ def joined(comparisons: Sequence[ComparedRuns]) -> list[ComparedRuns]:
 
 
 def names_of(runs: Sequence[Any]) -> list[str]:
-    """Name each run by its differences from the others: instance types, target, workload; else what was asked.
+    """Name each run by its differences from the others: instance types, target, workload; else the arguments.
 
     Names that are still the same are numbered.
     """

@@ -1,6 +1,6 @@
-"""The cost of tests: the prices of their hardware times its life, and what that cost while a workload ran.
+"""The cost of tests: the price of their hardware for the time that it ran, and its cost while a workload ran.
 
-A pytest plugin, registered if prices are known or can be asked for.
+A pytest plugin, registered if prices are known or can be requested.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ AskPrices = Callable[[Sequence[str]], Prices | str]
 
 @dataclasses.dataclass
 class _TestsHardware:
-    """What a test uses: its instances, each with the time from which on it is counted, and its traffic."""
+    """What a test uses: its instances, each with the time from which it is counted, and the cost of its traffic."""
 
     instances: list[tuple[Any, float]] = dataclasses.field(default_factory=list)
     traffic: float = 0.0
 
 
 class Costs:
-    """Adds up what each test costs. A volume is counted from the launch of its instance on.
+    """Adds up what each test costs. A volume is counted from the launch of its instance.
 
     ``prices`` are those of a file, or None if `ask` is set later. ``hypothetical`` is True if nothing is billed: then
-    the costs are those that the same hardware would have had on AWS. ``spent`` is what this process's tests cost until
-    now without the instances and volumes in ``uncounted``, whose price is unknown. ``source`` is where the prices come
-    from, "" as long as none were read.
+    the costs are those that the same hardware would have had on AWS. ``spent`` is what this process's tests have cost
+    so far, without the instances and volumes in ``uncounted``, whose price is unknown. ``source`` is where the prices
+    come from, "" until some were read.
     """
 
     def __init__(self, prices: Prices | None, *, hypothetical: bool) -> None:
@@ -64,7 +64,7 @@ class Costs:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any) -> None:
-        """Count an instance from now on, or since it runs; one that another test had, from the end of that test."""
+        """Count an instance from now, its launch if that was ahead, or the end of the last test that had it."""
         waited_s = getattr(getattr(instance, "launched", None), "waited_s", 0.0)
         since = self._counted_until.get(instance.id, time.monotonic() - waited_s)
         self._used.setdefault(item.nodeid, _TestsHardware()).instances.append((instance, since))
@@ -85,7 +85,7 @@ class Costs:
             amount, missing = used.traffic, []
             for instance, since in used.instances:
                 charges = charges_of(prices, instance)
-                # The minute that is billed at least was counted with the first repeat.
+                # The minimum of one minute was counted with the first test that used the instance.
                 short = LEAST_S if instance.id not in self._counted_until else 0.0
                 amount += per_hour(charges) * max(now - since, short) / HOUR_S
                 missing += unpriced(charges)
@@ -151,7 +151,7 @@ class Costs:
 def charges_of(prices: Prices, instance: Any) -> list[Charge]:
     """Return what an instance of a test is billed for: itself, its volumes, address and snapshots.
 
-    What was there before the test costs the test nothing.
+    Existing hardware costs the test nothing.
     """
     launched = getattr(instance, "launched", None)
     if getattr(launched, "existing", False):

@@ -32,7 +32,7 @@ _ASSERTED = re.compile(r"assert (not )?(.*)")
 
 
 def shorten_error(item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
-    """Change what a failed phase of a test raised into what its user needs: no frame of this package, one sentence."""
+    """Reduce the error of a test's failed phase to what the user needs: one sentence, no frame of this package."""
     assert call.excinfo is not None
     error: BaseException = call.excinfo.value
     if (region := getattr(error, "region", None)) is not None and _is_ours(type(error).__module__):
@@ -65,7 +65,7 @@ def _suggest_fixture(error: pytest.FixtureLookupError) -> None:
 
 
 def shorten_report(report: pytest.TestReport) -> None:
-    """Take the names of classes from before the sentences of verdicts, and before the messages of the short summary."""
+    """Remove the names of classes before verdicts' sentences, and of modules before messages of the short summary."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
         return
@@ -85,7 +85,7 @@ def _without_class(line: str) -> str:
 def users_frames(traceback: TracebackType | None, test_file: Path | None = None) -> TracebackType | None:
     """Relink a traceback to the frames of the user's own code; None if there are none.
 
-    Code of installed packages is none, such as that of other plugins, except the test's own file.
+    Code of installed packages, such as other plugins, does not count, except the test's own file.
     """
     first = last = None
     while traceback is not None:
@@ -114,7 +114,7 @@ def _is_ours(module: object) -> bool:
 
 
 def _is_deliberate(error: BaseException) -> bool:
-    """Return whether the package raised this error to tell the user something, and not by a mistake of its own."""
+    """Return True if the package raised this error deliberately, for the user, and not through a bug."""
     if _is_ours(type(error).__module__):
         return True
     innermost = error.__traceback__

@@ -1,4 +1,4 @@
-"""Calling the hooks of `pytest_cloudbench.hookspecs` for a test, without letting a report harm it."""
+"""Call the hooks of `pytest_cloudbench.hookspecs` for a test; an error in a report does not affect the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_hook(item: pytest.Item, name: str, /, **arguments: Any) -> None:
     """Call ``pytest_cloudbench_<name>`` for a test, with the conftest files that apply to it.
 
     An error in an implementation becomes a warning. The plugin's own reports run first (``tryfirst``), so that a
-    faulty plugin costs neither the evidence nor the report.
+    faulty plugin affects neither the evidence nor the report.
     """
     with unharmed(f"pytest_cloudbench_{name} of {item.nodeid}"):
         getattr(item.ihook, f"pytest_cloudbench_{name}")(item=item, **arguments)

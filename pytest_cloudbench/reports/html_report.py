@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.reports.properties import JudgedPromise
 
 _COLUMN = 2
-"""Behind the result and the test."""
+"""After the columns of the result and the test."""
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -54,9 +54,9 @@ def live_line(
     """Show a phase on the live line while the block lasts; yield a function that shows a text in place of the last.
 
     Until it is called, the line has ``name`` and how long the phase has lasted, if there is a name. The line is cleared
-    at the end. Without a terminal a text is printed as a line every 30 seconds, the first after ``first_s`` or
-    ``at_once``, so that short phases print nothing. A worker of pytest-xdist has no terminal: its lines go to standard
-    error, which it shares with the controller, name the worker and the test, and come every 30 seconds.
+    at the end. Without a terminal a text is printed as a line every 30 seconds, the first after ``first_s``, so that
+    short phases print nothing, or immediately with ``at_once``. A worker of pytest-xdist has no terminal: its lines go
+    to standard error, which it shares with the controller, name the worker and the test, and come every 30 seconds.
     """
     if not shown or threading.current_thread() is not threading.main_thread():
         yield lambda text: None
@@ -165,7 +165,7 @@ class _Line:
                     self._paint()
 
     def _open(self) -> None:
-        """Take hold of the terminal, whose output and width are out of reach while output is captured."""
+        """Duplicate the terminal and note its width: both are out of reach while output is captured."""
         capture = self._config.pluginmanager.get_plugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
             if not self.for_worker:
@@ -177,7 +177,7 @@ class _Line:
                     os.dup(stream.fileno()), "w", encoding=stream.encoding, errors="replace"
                 )
                 self._owned = True
-            except (OSError, ValueError):  # it is no file
+            except (OSError, ValueError):  # it is not a file
                 self._output, self._owned = stream, False
         self._after = -1
 
@@ -213,7 +213,7 @@ class _Line:
         self._after = used if used > 0 else -1
         who = f"[{self._config.workerinput['workerid']}] " if self.for_worker else ""  # type: ignore[attr-defined]
         test = f"{phase.test}: " if self.for_worker and phase.test else ""
-        # By one call, because other workers write there too.
+        # In one call, because other workers write there too.
         self._write(f"{before}{who}{test}{self._clean(str(phase))}\n")
 
     def _clear(self) -> None:

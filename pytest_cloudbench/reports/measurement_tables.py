@@ -1,4 +1,4 @@
-"""Tables of a measurement: its figures for people and its one-second series (CSV); the frame of a page."""
+"""Tables of a measurement: its figures for people and its one-second series (CSV); the frame of an HTML page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ELSEWHERE = frozenset({"series", "streams", "directions", "parts", "raw_files",
 
 
 def figures(measurement: Any) -> list[Row]:
-    """Return every known figure of a measurement, in words and with its unit; what was asked and its ceilings last."""
+    """Return every known figure of a measurement, in words and with its unit; arguments, ceilings, conditions last."""
     values = measurement.to_dict()
     rows = rows_of(values, but=_ELSEWHERE)
     rows += [
@@ -35,7 +35,7 @@ def markdown_cell(text: str) -> str:
 
 
 def html_page(title: str, body: str, head: str = "") -> str:
-    """Return a page without scripts, pictures, or fonts from elsewhere; ``head`` is more of its head."""
+    """Return a page without scripts, and without pictures or fonts from elsewhere; ``head`` is added to its head."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style>{head}</head><body>{body}</body></html>\n"

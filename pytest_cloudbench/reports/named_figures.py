@@ -65,7 +65,7 @@ _MOST_VALUES = 12
 
 
 def rows_of(values: Mapping[str, Any], *, but: frozenset[str] = frozenset()) -> list[Row]:
-    """Return every known figure: its name, those of nested ones behind the name of their group, and its value.
+    """Return the name and the value of every known figure; the name of a nested one starts with that of its group.
 
     Figures named in ``but`` are left out, as are unknown and empty ones.
     """

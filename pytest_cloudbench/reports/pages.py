@@ -32,7 +32,7 @@ class Levels:
     changes: tuple[int, ...] = ()
 
     def figure(self, value: float) -> str:
-        """Return a value as all of them are shown, without its unit."""
+        """Return a value without its unit, with as many decimals as the other values."""
         highest = max(self.values)
         return figure(value, 0 if highest >= 1_000 else 1 if highest >= 100 else 2)
 
@@ -144,7 +144,7 @@ def _breakable(text: str) -> str:
 _WIDTH, _HEIGHT = 860, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 30, 28, 40
 _ROOM = 90
-"""The room of a name or a figure, in pixels."""
+"""Horizontal space for a name or a figure, in pixels."""
 _BOLD = ' font-weight="bold" stroke="#fff" stroke-width="3" paint-order="stroke"'
 
 

@@ -128,7 +128,7 @@ class Prices:
         return Charge(f"snapshot of {size_gib:,.0f} GiB", hour, minor=True)
 
     def root_volume(self, size_gib: int) -> Charge:
-        """Return the charge of a root volume, which is gp3 in the images of the last years."""
+        """Return the charge of a root volume, which is gp3 in recent images."""
         return replace(self.volume(VolumeSpec("gp3", size_gib), "root volume"), minor=True)
 
     def said(self, cost: float) -> str:
@@ -146,7 +146,7 @@ def unpriced(charges: Iterable[Charge], *, minor: bool = True) -> list[str]:
 
 
 def per_hour(charges: Iterable[Charge]) -> float:
-    """Return the price of an hour of all that have a price."""
+    """Return the total price of one hour, without charges that have no price."""
     return sum(charge.per_hour or 0.0 for charge in charges)
 
 

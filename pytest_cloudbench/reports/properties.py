@@ -1,4 +1,4 @@
-"""A test's measurements and verdicts as user properties, plain texts in pairs: written here, and read back here.
+"""A test's measurements and verdicts as user properties, pairs of plain texts, which this module writes and reads.
 
 They go into JUnit XML as they are, and through pytest-xdist to the controller, which prints the summary. Each verdict
 starts with its sentence; the properties up to the next sentence belong to it. This module is a pytest plugin.
@@ -26,7 +26,7 @@ REPEAT_PROPERTY = "cloudbench.repeat_verdict"
 """Name of the property for a verdict of one repeat, or one job of a search, which counts only with the others."""
 
 CONDITION_PROPERTY = "cloudbench.condition"
-"""Name of the property for what was done otherwise than the test says, such as a shortened run."""
+"""Name of the property for what was done differently from what the test says, such as a shortened run."""
 
 MEASUREMENT_PROPERTY = "cloudbench.measurement"
 """Name of the property for each measurement, in one line."""
@@ -45,7 +45,7 @@ COST_PROPERTY = "cloudbench.cost"
 EXACT_COST_PROPERTY = "cloudbench.exact_cost"
 """Name of the property for the same cost with six decimals, from which sums are made."""
 NOT_PRICED_PROPERTY = "cloudbench.no_price"
-"""Name of the property for a thing that a test used and that has no price; its cost is without it."""
+"""Name of the property for a thing without a price that a test used; the test's cost does not include it."""
 
 KEPT_PROPERTY = "cloudbench.kept"
 """Name of the property for an instance that stays because its test failed; only the teardown's report has it."""
@@ -67,15 +67,15 @@ REPEATED: pytest.StashKey[str] = pytest.StashKey()
 """What a test's verdicts are a part of, such as "repeat 1 of 6" or "search"; absent if they count by themselves."""
 
 XFAILED = "xfailed"
-"""The word, as pytest's, in place of the outcome of a promise that a test expects to be broken."""
+"""pytest's word, in place of the outcome of a promise that a test expects to be broken."""
 
 _FALLEN: pytest.StashKey[list[tuple[float, Property]]] = pytest.StashKey()
-"""When each verdict fell that no subtest has been named for, with its sentence."""
+"""Time and sentence of each verdict that is not yet assigned to a subtest."""
 _running: list[pytest.Item] = []
-"""The test that runs: the report of a subtest names only its id."""
+"""The running test: the report of a subtest has only its id."""
 
 _CLAIMS = ("reaches", "capped by", "drops to")
-"""First words of promises that their figure states completely."""
+"""First words of promises that are complete with these words and the figure."""
 
 
 # Writing ----------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ _CLAIMS = ("reaches", "capped by", "drops to")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin with the cloud, and without the properties of an earlier attempt, which pytest keeps for a rerun."""
+    """Remove the properties of an earlier attempt, which pytest keeps for a rerun, and write the cloud."""
     _running[:] = [item]
     item.stash[_FALLEN] = []
     if item.user_properties:
@@ -101,7 +101,7 @@ def pytest_cloudbench_measurement(item: pytest.Item, measurement: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cloudbench_verdict(item: pytest.Item, verdict: Any) -> None:
-    """Write the verdict's sentence and its parts; of a part the sentence only."""
+    """Write the verdict's sentence and its parts; for one repeat, or one job of a search, only the sentence."""
     if REPEATED in item.stash:
         item.user_properties.append((REPEAT_PROPERTY, str(verdict)))
     else:
@@ -122,7 +122,7 @@ def add_condition(item: pytest.Item, condition: str) -> None:
 
 
 def add_undecided(item: pytest.Item) -> str:
-    """Write that a test is skipped because a promise is inconclusive. Return how many are: "2 held, 1 inconclusive"."""
+    """Write that a test is skipped because a promise is inconclusive. Return the totals: "2 held, 1 inconclusive"."""
     words = [judged.outcome for judged in judged_promises(item.user_properties)] or ["inconclusive"]
     counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
     item.user_properties.append((UNDECIDED_PROPERTY, f"skipped, not passed: {counts}"))
@@ -170,7 +170,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write which subtest judged, once it has ended."""
+    """Write which subtest judged each verdict, once the subtest has ended."""
     if not of_subtest(report) or not _running or _running[0].nodeid != report.nodeid:
         return
     item = _running[0]
@@ -274,7 +274,7 @@ def phase_reports(terminal: pytest.TerminalReporter, when: str) -> list[pytest.T
 
 
 def of_subtest(report: pytest.TestReport) -> bool:
-    """Return whether the report is of a subtest: it repeats the properties of its test, whose own report follows."""
+    """Return True for the report of a subtest: it repeats the properties of its test, whose own report follows."""
     return hasattr(report, "context")
 
 

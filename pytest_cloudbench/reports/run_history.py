@@ -87,9 +87,9 @@ def _levels(series: Sequence[MeasuredWorkload], changes: tuple[int, ...]) -> Lev
 def compare(before: Sequence[Path], now: Evidence, *, by: float) -> tuple[str, list[Section], Outcome]:
     """Return a title, a table of a run against the earlier ones in ``before``, and the worst outcome.
 
-    What the last earlier run measured and this one did not, or damaged, is inconclusive; what only runs before that
-    measured counts as removed on purpose. Raises NoBaseline if no earlier run is comparable, EvidenceError if there is
-    nothing to compare.
+    A workload that the last earlier run measured is inconclusive if this run lacks it, or if it is damaged. One that
+    only runs before that measured counts as removed on purpose. Raises NoBaseline if no earlier run is comparable,
+    EvidenceError if there is nothing to compare.
     """
     baseline = Baseline(before, now.run.get("options", {}), but=str(now.run["run"]))
     rows: list[tuple[str, ...]] = []
@@ -189,7 +189,7 @@ def _when(measured: MeasuredWorkload) -> str:
 
 
 def _measured(run: Run) -> str:
-    """Return the rate, with the mean latency of a load whose rate its job set itself."""
+    """Return the rate, with the mean latency if the job set the rate itself."""
     rate, by = str(run.shown(run.rate)), compared_by([run])
     return f"{rate}, {by.what}{by.shown(run, by.figure(run))}" if by.what else rate
 

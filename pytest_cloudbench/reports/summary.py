@@ -37,7 +37,7 @@ def write_verdicts(terminal: pytest.TerminalReporter) -> None:
     """Write each test's verdicts and the conditions of its measurements; with -q one line of totals, with -qq nothing.
 
     A sentence that a traceback above shows in full is left out. Conditions that all tests have are written once. A
-    test that asserts plain figures has conditions without a verdict; they are shown too, but of equal repeats once.
+    test that asserts plain figures has conditions without a verdict; they are shown too, but once for equal repeats.
     The table comes last, where users look first. The sentences above it say what its figures cannot.
     """
     reports = [
@@ -83,7 +83,7 @@ def _write_test(
     above: str,
     of_all: Sequence[str],
 ) -> None:
-    """Write what one test's verdicts say, unless ``above`` has it, and its conditions, unless ``of_all`` tests."""
+    """Write a test's verdicts, except sentences in ``above``, and its conditions, except those ``of_all`` tests."""
     lines: list[tuple[str, str]] = []
     properties = report.user_properties
     for judged in judged_promises(properties):
@@ -121,8 +121,9 @@ def _measured_where(config: pytest.Config) -> str:
 
 
 def shortcomings(tests: Sequence[Sequence[Property]]) -> list[str]:
-    """Return what a run without failures does not show, with numbers: tests that judge nothing, workloads without
-    an earlier run. Each test is given by its properties.
+    """Return lines with the numbers of tests skipped as inconclusive, and of measurements without an earlier run.
+
+    A run without failures does not show either. Each test is given by its properties.
     """
     undecided = [properties for properties in tests if texts_in(properties, UNDECIDED_PROPERTY)]
     lines = []

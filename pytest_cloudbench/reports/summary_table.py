@@ -1,4 +1,4 @@
-"""The table at the end of a run: test, promised, measured, verdict, cost where it is known, limited by."""
+"""The table at the end of a run: test, promised, measured, verdict, cost if known, limited by."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GAP = 2
 _NARROW_LAST = 24
 COST_HEAD = "cost"
 WOULD_HEAD = "would have cost"
-"""The head of the costs on the embedded region, which bills nothing."""
+"""The head of the cost column in the embedded region, which bills nothing."""
 _HEADS = ("test", "promised", "measured", "verdict", COST_HEAD, "limited by")
 _MAY_BREAK = re.compile(r"(?<=[\s_/:\[])|(?<=-)(?![0-9a-f]{8,})")
 """Where a line may end; not within the id of a volume or an instance."""
@@ -29,7 +29,7 @@ Mark = Callable[[str, str], str]
 class Row:
     """One verdict of one test; ``test`` and ``cost`` are empty if the row above is of the same test.
 
-    A verdict of a subtest is named by it, in the first row of the test after the test's name.
+    A row names its subtest if the row above has a different one; in a test's first row, after the test's name.
     """
 
     test: str

@@ -24,9 +24,10 @@ def add(known: Facts, new: Mapping[str, Sequence[str]]) -> None:
 
 
 def of_run(*, cloud: str, pace: str, replayed: str = "") -> Facts:
-    """What holds for the whole run: the option that chose the cloud, such as "aws" or "embedded", and the pace.
+    """Return the facts of the whole run; ``cloud`` is the option that chose the cloud, such as "aws" or "embedded".
 
-    replayed: which run this one replays; then the times in its report are the replay's, not those of the measuring.
+    ``replayed`` is the run that this one replays, if any; the times in the report are then the replay's, not those of
+    the measurement.
     """
     return {
         **({"replayed": [replayed]} if replayed else {}),

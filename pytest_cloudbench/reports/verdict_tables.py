@@ -22,7 +22,7 @@ def overview(verdicts: Iterable[Verdict]) -> list[tuple[str, ...]]:
 
 
 def explained(verdict: Verdict) -> list[Section]:
-    """Return the sentence of a verdict with the figures that it was drawn from, those of two runs side by side."""
+    """Return the sentence of a verdict with the figures that it is based on, those of two runs side by side."""
     rows = [("promise", verdict.promise)]
     rows += [("asked", str(verdict.asked))] if verdict.asked is not None else []
     rows += [("measured", verdict.figure)] if verdict.figure else []

@@ -43,7 +43,7 @@ class Need:
 class _Begun:
     """Instances whose launch has begun. group: their placement group, if they need one.
 
-    claimed: a test takes them, or has their group already. unneeded: they are released.
+    claimed: a test takes them, or has already taken their group. unneeded: they are released.
     """
 
     need: Need
@@ -55,7 +55,7 @@ class _Begun:
 
 
 class Ahead(InterceptedProvider):
-    """A provider that answers launches by instances that it began to launch before.
+    """A provider that answers launches with instances that it began to launch in advance.
 
     `expect` says what the present test and the next ones launch. A test gets what was launched ahead for it, never what
     a later test needs. What is no longer expected is released. If a launch ahead fails, its test launches again and
@@ -95,13 +95,13 @@ class Ahead(InterceptedProvider):
             unneeded = [each for each in self._begun if not each.claimed]
             self._present = _pop(unneeded, present) if present is not None else None
             missing = [need for need in coming if _pop(unneeded, need) is None]
-            unneeded += [each for each in self._begun if each.claimed]  # whose test took the group alone
+            unneeded += [each for each in self._begun if each.claimed]  # their test took only the group
         self._release(lambda begun: begun in unneeded)
         for need in missing:
             self._begin(need)
 
     def end(self) -> None:
-        """Release everything that no test has taken, and wait until no launch goes on."""
+        """Release everything that no test has taken, and wait until no launch is in progress."""
         self._release(lambda begun: True)
         self._join()
         self._say_shortage()
@@ -163,7 +163,7 @@ class Ahead(InterceptedProvider):
         return begun.group.result() if _error_of(begun.group) is None else None
 
     def _launch_now(self, call: Callable[[], Any]) -> Any:
-        """Launch for the present test. If there is no room beside what is ahead, release that and launch again."""
+        """Launch for the present test. If instances launched ahead leave no room, release them and launch again."""
         try:
             return call()
         except CloudError as error:
@@ -189,7 +189,7 @@ class Ahead(InterceptedProvider):
         return [each for each in self._threads if each.is_alive()]
 
     def _join(self) -> None:
-        """Wait until no launch goes on."""
+        """Wait until no launch is in progress."""
         for thread in self._threads:
             while thread.is_alive():
                 thread.join(_SLICE_S)
@@ -210,7 +210,7 @@ class Ahead(InterceptedProvider):
                 begun.running_since = time.monotonic()
                 begun.launched.set_result(launched)
                 unneeded = begun.unneeded.is_set()
-        if unneeded:  # it was not known yet what to release
+        if unneeded:  # it became unneeded before its resources were known
             self._remove(begun)
 
     def _note_failure(self, begun: _Begun, error: Exception) -> bool:
@@ -241,7 +241,7 @@ class Ahead(InterceptedProvider):
 
     def _release(self, unneeded: Callable[[_Begun], bool]) -> None:
         """Release what is unneeded; what is still being launched is released by the thread that does so."""
-        with self._lock:  # no test claims it meanwhile
+        with self._lock:  # so that no test claims it meanwhile
             found = [each for each in self._begun if unneeded(each)]
             for begun in found:
                 self._begun.remove(begun)

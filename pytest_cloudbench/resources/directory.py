@@ -26,7 +26,7 @@ class LeftOnHost(UserWarning):
 
 
 class StatedStorage(StorageTarget):
-    """Storage of an instance's host of which only the limits are known that the test states."""
+    """Storage of an instance's host; its only known limits are those that the test states."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -67,10 +67,11 @@ class StatedStorage(StorageTarget):
 
 
 class Directory(Layer):
-    """A directory of an instance's host, with a folder of the load's own in it.
+    """A directory of an instance's host, with a separate folder for the load in it.
 
-    The folder is removed when the test ends. What else is in the directory stays as it is. ``below`` is the EBS volume
-    or the local disk of an EC2 instance that its file system lies on; otherwise only what the test states is known.
+    The folder is removed when the test ends. Other content of the directory is not changed. ``below`` is the EBS volume
+    or the local disk of an EC2 instance that its file system lies on; otherwise only the limits that the test states
+    are known.
     """
 
     kind: Literal["directory"] = "directory"
@@ -97,7 +98,7 @@ class Directory(Layer):
 
     @property
     def device_names(self) -> tuple[str, ...]:
-        """The volume or disk below it; the directory itself if only what the test states is known."""
+        """The volume or disk below it; the directory itself if only the limits that the test states are known."""
         return (self.asked,) if isinstance(self.below, StatedStorage) else self.below.device_names
 
     @property
@@ -141,7 +142,7 @@ class Directory(Layer):
 def storage_below(instance: Instance, directory: str) -> Disk | None:
     """Return the EBS volume or the local disk of an EC2 instance that a directory lies on.
 
-    None if it lies on several disks, whose limits need not add up, or on none of which EC2 states the limits.
+    None if it lies on several disks, whose limits may not add up, or on a disk without limits from EC2.
     """
     from pytest_cloudbench.hosts.disks_below import disks_below
     from pytest_cloudbench.resources.errors import ExistingHardware, NotOffered

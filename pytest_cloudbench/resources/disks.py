@@ -80,7 +80,7 @@ class Disk(Mountable):
     def prove_writable(self) -> None:
         """Raise NotOurs unless the device is proven to be this disk, unmounted and not the host's own.
 
-        One that was there before the run must also be empty, and the test must allow its overwriting.
+        One that was there before the run must also be empty, and the test must allow loads to overwrite it.
         """
         self.check_alone("written to")
         if not self.may_be_overwritten:
@@ -127,10 +127,10 @@ class Disk(Mountable):
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
         """Write every block, or read it if the disk is made from a snapshot, and return the disk itself.
 
-        ``by`` is "write" or "read" to choose. The time it took is in ``initialisation`` and in every later
-        measurement. A disk that is initialised already is left as it is. Writing destroys its content: raises
-        NotOurs and FilesystemError as `mounted` does, TargetError if the machine behind an embedded region cannot
-        hold so much data.
+        ``by`` ("write" or "read") overrides this choice. The time it took is in ``initialisation`` and in every later
+        measurement. A disk that is initialised already is left as it is. Writing destroys its content: raises NotOurs
+        and FilesystemError as `mounted` does, TargetError if the machine behind an embedded region has no room for the
+        data.
         """
         from pytest_cloudbench.resources.initialising import initialise_disks
 
@@ -139,7 +139,7 @@ class Disk(Mountable):
 
 
 def check_content_of(disks: Sequence[Disk], *, overwrite: bool) -> None:
-    """Raise WouldDestroy if a load would destroy what raw disks of one instance carry, unless ``overwrite`` says so.
+    """Raise WouldDestroy if a load would destroy content of raw disks of one instance, unless ``overwrite`` is True.
 
     A disk that the run made must carry no signature, such as that of a file system. One that was there before must have
     no data either, except what this process wrote to it; its signatures are never overwritten (`Disk.prove_writable`).

@@ -46,7 +46,7 @@ CONNECT_TIMEOUT_S = 300.0
 """The seconds that a new virtual instance may take to answer by SSH; `Instance` gives bare metal more."""
 
 EXISTING_CONNECT_TIMEOUT_S = 30.0
-"""The seconds that an instance may take that has booted before the run."""
+"""The seconds that an existing instance, which has booted before the run, may take to answer."""
 
 
 class Ec2:
@@ -134,12 +134,12 @@ class Ec2:
         zone, image (AMI id or SSM parameter) and user (its login user) default to the options of the run. commands run
         once, as root, at the first boot. placement_group is one from `create_placement_group`, or the name of an
         existing one. limits are EBS limits from `recorded_limits`, which an embedded region applies and every verdict
-        uses. or_types are launched, in this order, if no zone has room for ``type``; the instance then has the limits
-        of its own type. spot launches a spot instance. capacity_reservation is the id of the Capacity Reservation to
-        launch into. tenancy is "dedicated" or "host" for hardware of your account alone. security_group is the id
-        of a group of yours, which must allow SSH from here. SSH connects at its first use, or while
-        volumes are created. bandwidth_weighting ("vpc-1", "ebs-1") and ena_express (True for TCP, "udp" for UDP as
-        well) are options of its network; raises UnsupportedOption, before anything is created, if the type lacks them.
+        uses. or_types are tried, in this order, if no zone has room for ``type``; the instance then has the limits of
+        its own type. spot launches a spot instance. capacity_reservation is the id of the Capacity Reservation to
+        launch into. tenancy is "dedicated" or "host" for hardware of your account alone. security_group is the id of a
+        group of yours, which must allow SSH from here. SSH connects at its first use, or while volumes are created.
+        bandwidth_weighting ("vpc-1", "ebs-1") and ena_express (True for TCP, "udp" for UDP as well) are options of its
+        network; raises UnsupportedOption, before anything is created, if the type lacks them.
         """
         asked = RequestedInstance(
             type,
@@ -184,12 +184,12 @@ class Ec2:
         limits: RecordedLimits | None = None,
         destructive: bool = False,
     ) -> Instance:
-        """Return a running instance that is there already. Nothing of it is changed or removed.
+        """Return a running instance that exists already. It is neither changed nor removed.
 
         It is named by its id, by tags that it alone has, or by an output or a resource address of Terraform
-        (--cloudbench-terraform). SSH logs in by your own keys and known hosts; user defaults to the option of the run,
-        then to the image's. type is what it must be. destructive allows loads to overwrite its local disks. Raises
-        ExistingHardware.
+        (--cloudbench-terraform). SSH logs in with your own keys and known hosts; user defaults to the option of the
+        run, then to the image's. type is its required type. destructive allows loads to overwrite its local disks.
+        Raises ExistingHardware.
         """
         named = RequestedExisting(id, tag, terraform, destructive)
         asked = RequestedInstance(type, user=user, limits=limits, existing=named)
@@ -222,7 +222,7 @@ class Ec2:
         instance: Instance | None = None,
         destructive: bool = False,
     ) -> Volume:
-        """Return a volume that is there already, on the instance that it is attached to. Nothing of it is removed.
+        """Return a volume that exists already, on the instance that it is attached to. It is never removed.
 
         Without destructive it is only read. With it, loads overwrite its data, unless it is mounted or contains
         anything that blkid recognises. Raises ExistingHardware.
@@ -362,7 +362,7 @@ class Ec2:
         )
 
     def _launch_together(self, requested: Sequence[RequestedInstance], *, cluster: bool) -> list[Instance]:
-        """Launch the instances of checked requests by one call."""
+        """Launch the instances of checked requests in one call."""
         group = self.create_placement_group() if cluster else None
         types = [one.type for one in requested]
         what = " and ".join(f"{types.count(name)} x {name}" for name in dict.fromkeys(types))
@@ -454,7 +454,7 @@ class Ec2:
             free([*instance.volumes, *(store.disks if store is not None else ())])
 
     def keep(self) -> list[tuple[Instance, KeptInstance]]:
-        """Let the instances of this test stay after the session with their volumes; `close` leaves them alone.
+        """Keep the instances of this test after the session with their volumes; `close` does not remove them.
 
         Raises CloudError if the provider cannot keep them.
         """
@@ -471,7 +471,7 @@ class Ec2:
         return list(zip(ours, kept, strict=True))
 
     def leave_volumes_of(self, instances: Sequence[Instance]) -> None:
-        """Leave alone the volumes that were created for these instances, which stay after the session."""
+        """Exclude the volumes of these instances, which stay after the session, from removal by `close`."""
         stay = {name for name, volume in self._volumes.items() if volume.instance in instances}
         self._created = [each for each in self._created if each.id not in stay]
         self._volumes = {name: each for name, each in self._volumes.items() if name not in stay}
@@ -500,7 +500,7 @@ class Ec2:
                     stack.callback(instance.close)
 
     def begin_test(self) -> None:
-        """Begin another test with the same objects: look at the instances again and report them to it."""
+        """Begin another test with the same objects: refresh the instances and report them to the test."""
         for instance in self._instances:
             instance.begin_test()
             self._preparation.launched(instance, self._provider)
@@ -515,7 +515,7 @@ class Ec2:
 
 
 def close_factories(factories: Sequence[Ec2]) -> None:
-    """Close the factories of one test, in this order, once all its hardware is left as the next test may have it."""
+    """Close the factories of one test, in this order, after its shared hardware is ready for the next test."""
     used = [each for each in factories if each._instances or each._created or each._groups]
     if not used:
         return

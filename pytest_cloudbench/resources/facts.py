@@ -113,14 +113,14 @@ class LaunchedInstance:
     """An instance of a test as its provider last described it; `Provider.refresh` returns a newer description.
 
     address: where its host is reached. private_ip: where the load between instances goes. private_key: the OpenSSH
-    private key of login_user. host_public_key: the line ("ssh-ed25519 AAAA...") that sshd must present. launched:
-    its last start. Both keys stay in memory and out of repr. requested_type: the type that was asked for first.
-    state_reason: why it is in its state, as the service says it, such as "Server.SpotInstanceTermination".
-    reached_by: which of its addresses SSH uses; "" if the provider makes no difference. existing: it was there before
-    the run, which neither changes nor removes it. shared: the scope whose tests share it, such as "module"; "" if it
-    belongs to one test. earlier_tests: how many of them had it before. store_initialised: how they initialised each
-    disk of its instance store. unusable: why no later test may have it. waited_s: how long it ran before its test asked
-    for it, if it was launched ahead.
+    private key of login_user. host_public_key: the line ("ssh-ed25519 AAAA...") that sshd must present. launched: its
+    last start. Both keys stay in memory and out of repr. requested_type: the type that was requested first.
+    state_reason: why it is in its state, as the service says it, such as "Server.SpotInstanceTermination". reached_by:
+    which of its addresses SSH uses; "" if the provider does not distinguish them. existing: it was there before the
+    run, which neither changes nor removes it. shared: the scope whose tests share it, such as "module"; "" if it
+    belongs to one test. earlier_tests: how many of them used it before. store_initialised: how they initialised each
+    disk of its instance store. unusable: why no later test may use it. waited_s: how long it ran before its test
+    requested it, if it was launched ahead.
     """
 
     id: str
@@ -224,7 +224,7 @@ class LaunchedInstance:
 class CreatedVolume:
     """A volume of a test. `attachment` is None while it is free, `snapshot_id` is None if it was created empty.
 
-    existing: it was there before the run, which neither changes nor removes it. shared, earlier_tests: as of
+    existing: it was there before the run, which neither changes nor removes it. shared, earlier_tests: as in
     `LaunchedInstance`. initialisation: how an earlier test initialised it.
     """
 
@@ -256,7 +256,7 @@ class CreatedVolume:
 
     @property
     def device(self) -> str | None:
-        """The device name of the attachment; on NVMe instances /dev has another one."""
+        """The device name of the attachment; on NVMe instances the name in /dev differs."""
         return self.attachment.device if self.attachment else None
 
     @property
@@ -290,7 +290,7 @@ def _used_by_others(burst_credits: Sequence[str]) -> tuple[str, ...]:
 
 
 def may_not_be_full(burst_credits: Iterable[str]) -> str:
-    """Return that these credits may not be full; "" without any."""
+    """Return the remark that these credits may not be full; "" without credits."""
     names = " and ".join(dict.fromkeys(burst_credits))
     return f"{names} may not be full" if names else ""
 
@@ -331,13 +331,13 @@ class Identity:
 class Launch:
     """One instance to launch. What is None or empty is left to the provider.
 
-    zone: the first that offers the type. image: AMI id or SSM parameter path; Amazon Linux 2023 of the type's
-    architecture. user: the login user; derived from the image. name: for people, in its Name tag. commands: shell
-    lines or lists of words that run as root at the first boot. recorded: EBS limits that replace those of the type.
-    alternatives: launches of other types, in this order, for when no zone has room for the type. market: "spot" for a
-    spot instance. capacity_reservation: the id of the Capacity Reservation to launch into. tenancy: "dedicated" or
-    "host"; None for shared hardware. security_group: the id of an existing group that replaces the run's own. ahead:
-    True if it is launched before its test asks for it.
+    zone: by default the first that offers the type. image: AMI id or SSM parameter path; by default Amazon Linux 2023
+    of the type's architecture. user: the login user; by default derived from the image. name: for display, in its Name
+    tag. commands: shell lines or lists of words that run as root at the first boot. recorded: EBS limits that replace
+    those of the type. alternatives: launches of other types, tried in this order if no zone has room for the type.
+    market: "spot" for a spot instance. capacity_reservation: the id of the Capacity Reservation to launch into.
+    tenancy: "dedicated" or "host"; None for shared hardware. security_group: the id of an existing group that replaces
+    the run's own. ahead: True if it is launched before its test requests it.
     """
 
     type: str
@@ -357,7 +357,7 @@ class Launch:
     ahead: bool | None = None
 
     def limited(self, limits: InstanceLimits) -> InstanceLimits:
-        """Return the limits of its type as they hold for such an instance. Raises UnsupportedOption."""
+        """Return the limits of its type as they apply to this launch. Raises UnsupportedOption."""
         self.network_options.check(limits)
         return limits.with_weighting(self.network_options.weighting).with_recorded(self.recorded)
 
@@ -375,7 +375,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Leftover:
-    """A resource of the run that still exists. `kind` is for people: "instance", "volume" ...
+    """A resource of the run that still exists. `kind` is for display: "instance", "volume" ...
 
     hourly: what it costs, such as "0.096 USD an hour" or "unknown price"; "" if it costs nothing.
     """
@@ -417,8 +417,8 @@ def counted(kinds: Iterable[str]) -> str:
 class TeardownReport:
     """The result of a teardown: one sentence for each problem, and what still exists.
 
-    remedy: how to remove what still exists, a sentence. removed: the kind of each resource that was removed. kept: what
-    stays because it was asked for.
+    remedy: how to remove what still exists, a sentence. removed: the kind of each resource that was removed. kept: the
+    instances that stay on request.
     """
 
     problems: tuple[str, ...] = ()
@@ -452,7 +452,7 @@ class TeardownReport:
 
 
 def machine_limits(tags: Mapping[str, str]) -> MachineLimits | None:
-    """Return the machine's limits by an instance's tags; None unless both figures of its disks are there."""
+    """Return the machine's limits from an instance's tags; None unless both figures of its disks are there."""
     iops, throughput = _positive(tags.get(MACHINE_IOPS_TAG)), _positive(tags.get(MACHINE_THROUGHPUT_TAG))
     if iops is None or throughput is None:
         return None

@@ -49,7 +49,7 @@ def initialise_array(stripe: Stripe, carrier: Carrier, *, by: Way | None, overwr
 
 
 def _check_data(written: Sequence[Disk], *, overwrite: bool) -> None:
-    """Raise WouldDestroy for data on disks that were there before the run; the others have been looked at."""
+    """Raise WouldDestroy for data on disks that were there before the run; the others were checked before."""
     from pytest_cloudbench.resources.disks import check_content_of
 
     if there := [disk for disk in written if disk.existing]:

@@ -47,7 +47,7 @@ class Instance:
     ``host`` runs commands on it, and connects at its first use or while volumes are created. ``volumes`` are the
     volumes attached through this object, in that order, ``snapshots`` their snapshots. ``preparation`` paces and
     reports work before measurements. ``destructive``: loads may overwrite the local disks of an existing instance.
-    ``unusable`` is why no later test may have it if tests share it.
+    ``unusable`` is why no later test may use it if tests share it.
     """
 
     def __init__(self, provider: Provider, launched: LaunchedInstance, connect_timeout_s: float) -> None:
@@ -102,13 +102,13 @@ class Instance:
     def ebs_iops(self) -> Ceiling:
         """The maximum IOPS of its EBS volumes together. Raises NoPromise if AWS states none for the type.
 
-        Of a type with several EBS cards these are the cards of the volumes in `volumes`, all cards without volumes.
+        For a type with several EBS cards, only the cards of the volumes in `volumes` count; without volumes, all cards.
         """
         return self._promised(self._ebs_ceiling(0), "EBS IOPS")
 
     @property
     def ebs_throughput(self) -> Ceiling:
-        """The maximum throughput of its EBS volumes together, as `ebs_iops`. Raises NoPromise."""
+        """The maximum throughput of its EBS volumes together, like `ebs_iops`. Raises NoPromise."""
         return self._promised(self._ebs_ceiling(1), "EBS throughput")
 
     def _ebs_ceiling(self, number: int) -> Ceiling | None:
@@ -178,7 +178,7 @@ class Instance:
 
     @contextlib.contextmanager
     def _hint_if_unreachable(self) -> Iterator[None]:
-        """Add who may reach the instance to HostUnreachable."""
+        """Add the provider's hint to HostUnreachable, such as who may reach the instance."""
         from pytest_cloudbench.hosts.errors import HostUnreachable
 
         try:
@@ -198,7 +198,7 @@ class Instance:
         return self.host.run(argv, sudo=sudo, check=check, timeout_s=timeout_s)
 
     def machine_limits(self) -> MachineLimits | None:
-        """Return the limits of the machine behind this instance, by the API; None if the region publishes none.
+        """Return the limits of the machine behind this instance, from the API; None if the region publishes none.
 
         If the API does not answer, its last answer applies: a completed measurement must not be lost.
         """
@@ -210,7 +210,7 @@ class Instance:
 
     @property
     def storage_ceilings(self) -> tuple[Ceiling, ...]:
-        """What is stated for all storage of the host together: nothing, for an EC2 instance."""
+        """The limits stated for all storage of the host together: none for an EC2 instance."""
         return ()
 
     def directory(self, path: str) -> Directory:
@@ -327,7 +327,7 @@ class Instance:
             )
 
     def described_volume(self, volume_id: str) -> CreatedVolume:
-        """Return a volume that is attached to it as the API describes it. Raises ExistingHardware, NotOffered."""
+        """Return an attached volume as the API describes it. Raises ExistingHardware, NotOffered."""
         return self._provider.find_volume(id=volume_id, instance=self._launched)
 
     def look(self) -> LaunchedInstance:
@@ -337,7 +337,7 @@ class Instance:
         return self._launched
 
     def begin_test(self) -> None:
-        """Count one more test on it and its volumes, whose objects pass from test to test, and look at it again."""
+        """Count one more test on it and its volumes, which that test reuses, and refresh its description."""
         self._launched = replace(self._launched, earlier_tests=self._launched.earlier_tests + 1)
         self.look()
         for each in self.volumes:
@@ -397,7 +397,7 @@ class Instance:
         """Close the connection to the host; the provider removes the instance."""
         self._forget_ahead()
         if self._host is not None:
-            if self._launched.existing:  # others end with the instance, or when their test leaves it
+            if self._launched.existing:  # other folders end with the instance or their test
                 self.remove_folders()
             self._directories.clear()
             self._host.close()

@@ -158,7 +158,7 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The one path. Raises StoreLost if the instance was stopped since."""
+        """Its only path. Raises StoreLost if the instance was stopped since its first use."""
         self.check_there()
         return super().paths
 
@@ -214,7 +214,7 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def maybe_unwritten(self) -> str:
-        """What reads of the raw disk must say if it was there before the run; "" if it is known what was written."""
+        """The remark for reads of the raw disk if it was there before the run; "" if its written blocks are known."""
         existing = self.initialisation is None and self.instance.launched.existing
         return _MAYBE_UNWRITTEN if existing else ""
 
@@ -263,7 +263,7 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
 
     @property
     def maybe_unwritten(self) -> str:
-        """What reads of the raw disks must say if one of them does."""
+        """The remark for reads of the raw disks if one disk has one; else ""."""
         return next((disk.maybe_unwritten for disk in self.disks if disk.maybe_unwritten), "")
 
     def device_of(self, disk: InstanceStoreDisk) -> BlockDevice:

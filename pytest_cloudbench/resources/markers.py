@@ -18,7 +18,7 @@ from pytest_cloudbench.resources.requested_existing import RequestedExisting, ta
 
 FUNCTION = "function"
 SCOPES = (FUNCTION, "class", "module", "session")
-"""How long hardware may live, from short to long: until the test has ended, or all tests of its class, module, run."""
+"""How long hardware may live, from short to long: until the end of its test, or its class, module or session."""
 
 
 class BadMarker(ValueError):
@@ -29,12 +29,12 @@ class BadMarker(ValueError):
 class RequestedInstance:
     """The arguments of ``ec2_instance``.
 
-    image: AMI id or SSM parameter. commands: run as root at the first boot. limits: EBS limits recorded from such
-    an instance, which replace those of its type. or_types: launched in this order if there is no capacity for the type.
+    image: AMI id or SSM parameter. commands: run as root at the first boot. limits: EBS limits recorded from such an
+    instance, which replace those of its type. or_types: launched in this order if there is no capacity for the type.
     spot: a spot instance. capacity_reservation: the id of one to launch into. tenancy: "dedicated" or "host".
-    security_group: the id of a group that replaces the run's own. existing: an instance that is there already, in
-    place of a launch; it must then be of ``type`` or one of ``or_types``, if these are given. scope: one of `SCOPES`;
-    the tests of a wider scope share it. If it is empty, the test has its own, unless all tests share.
+    security_group: the id of a group that replaces the run's own. existing: an instance that is there already, in place
+    of a launch; it must then be of ``type`` or one of ``or_types``, if these are given. scope: one of `SCOPES`; the
+    tests of a scope wider than "function" share it. If it is empty, the test has its own, unless all tests share.
     """
 
     type: str = ""
@@ -59,7 +59,7 @@ class RequestedInstance:
         return NetworkOptions.of(self.bandwidth_weighting, self.ena_express)
 
     def checked(self, asked_by: str) -> RequestedInstance:
-        """Return it with its lists as tuples. Raises BadMarker for arguments that cannot be used, or not together."""
+        """Return it with its lists as tuples. Raises BadMarker for arguments that cannot be used, alone or together."""
         _check_type(asked_by, self.type, "the type")
         texts = ("zone", "image", "user", "capacity_reservation")
         _check_texts(asked_by, **{name: getattr(self, name) for name in texts})
@@ -130,7 +130,7 @@ class RequestedPair:
 
 @dataclass(frozen=True)
 class RequestedFleet:
-    """So many equal instances. ``cluster``: all go into one cluster placement group."""
+    """``count`` equal instances. ``cluster``: all go into one cluster placement group."""
 
     instance: RequestedInstance
     count: int
@@ -161,7 +161,7 @@ class RequestedFleet:
 class RequestedVolumes:
     """The arguments of ``ebs_volume`` and ``ebs_volumes``; ``card`` is the EBS card to attach them to.
 
-    ``scope`` is as of `RequestedInstance`.
+    ``scope`` is as in `RequestedInstance`.
     """
 
     spec: VolumeSpec
@@ -194,7 +194,7 @@ class RequestedHardware:
 
     @property
     def existing(self) -> tuple[RequestedExisting, ...]:
-        """What is there already."""
+        """The existing hardware that the markers name."""
         of_instance = self.instance.existing if self.instance is not None else None
         return tuple(each for each in (of_instance, self.existing_volume) if each is not None)
 
@@ -243,7 +243,7 @@ class RequestedHardware:
 
 _OF_INSTANCE = tuple(each.name for each in fields(RequestedInstance) if each.name != "existing")
 _OF_LAUNCH = frozenset(_OF_INSTANCE) - {"type", "user", "limits", "or_types", "scope"}
-"""Arguments that an existing instance cannot follow."""
+"""Arguments that cannot apply to an existing instance."""
 
 
 def read_markers(markers: Mapping[str, Any], instance_id: str | None = None) -> RequestedHardware:
@@ -310,7 +310,7 @@ def bind(
 
 
 def _check_existing_volume(existing: RequestedExisting, others: Mapping[str, Any]) -> None:
-    """Raise BadMarker for an existing volume that is not named in one way, or with arguments of a new one."""
+    """Raise BadMarker for an existing volume that is not named in exactly one way, or has arguments of a new one."""
     asked_by = "@pytest.mark.ebs_volume"
     existing.checked("volume", lambda problem: BadMarker(f"{asked_by}: {problem}"))
     if chosen := [name for name in others if name != "scope"]:
@@ -320,7 +320,7 @@ def _check_existing_volume(existing: RequestedExisting, others: Mapping[str, Any
 
 
 def _check_nothing_to_launch(asked_by: str, asked: RequestedInstance) -> None:
-    """Raise BadMarker for arguments of a launch beside an existing instance."""
+    """Raise BadMarker for launch arguments together with an existing instance."""
     given = [
         each.name
         for each in fields(asked)
@@ -334,7 +334,7 @@ def _check_nothing_to_launch(asked_by: str, asked: RequestedInstance) -> None:
 
 
 def _check_place(asked_by: str, asked: RequestedInstance) -> None:
-    """Raise BadMarker for an unknown tenancy, a spot instance on a Dedicated Host, or no id of a security group."""
+    """Raise BadMarker for an unknown tenancy, a spot instance on a Dedicated Host, or an invalid security group id."""
     if asked.tenancy not in (None, "dedicated", "host"):
         raise BadMarker(f"{asked_by}: tenancy must be 'dedicated' or 'host', not {asked.tenancy!r}")
     if asked.spot and asked.tenancy == "host":
@@ -349,7 +349,7 @@ def _check_place(asked_by: str, asked: RequestedInstance) -> None:
 
 
 def _check_capacity(asked_by: str, asked: RequestedInstance) -> None:
-    """Raise BadMarker for alternatives, a market or a reservation that cannot be used, or not together."""
+    """Raise BadMarker for alternatives, a market or a reservation that cannot be used, alone or together."""
     or_types = asked.or_types
     if isinstance(or_types, str) or not isinstance(or_types, Sequence):
         raise BadMarker(f"{asked_by}: or_types must be a list such as ['m6i.xlarge'], not {or_types!r}")
@@ -377,7 +377,7 @@ def _check_scope(asked_by: str, scope: object) -> None:
 
 
 def check_count(asked_by: str, count: object) -> None:
-    """Raise BadMarker unless this is a number of instances or pairs to launch together."""
+    """Raise BadMarker unless this is a whole number from 1 up."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise BadMarker(f"{asked_by}: count must be a whole number from 1 up, not {count!r}")
 
@@ -432,7 +432,7 @@ def _zone_pair(asked_by: str, zones: object) -> tuple[str, str] | None:
 
 
 def _is_command(value: object) -> bool:
-    """A shell line, or a list of words."""
+    """Return True for a shell line, or a list of words."""
     if isinstance(value, str):
         return True
     return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)

@@ -97,7 +97,7 @@ class Mountable(StorageTarget):
         self._mounted = None
 
     def check_alone(self, what: str) -> None:
-        """Raise if it is a part of other storage; `what` is what cannot be done with it then, such as "mounted"."""
+        """Raise if it is a part of other storage; `what` is the refused action, such as "mounted"."""
 
     def check_ours(self) -> None:
         """Raise ExistingHardware if it was there before the run, which makes neither file systems nor stripes on it."""

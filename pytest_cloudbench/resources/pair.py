@@ -94,7 +94,7 @@ class Pair(NetworkPath):
         return enabled and self.client.zone == self.server.zone
 
     def envelope(self, *, streams: int, reverse: bool = False, udp: bool = False) -> NetworkEnvelope:
-        """Return the ceilings of so many connections; the slower end decides. ``reverse``: the server sends."""
+        """Return the ceilings of ``streams`` connections; the slower end decides. ``reverse``: the server sends."""
         # A type promises the same figure for each direction, so the ends keep their places in reverse.
         return network_envelope(
             self.client.limits,

@@ -57,9 +57,9 @@ class PairGroup(PathGroup, Sequence[Pair]):
         return f"{self._name} ({len(self)} pairs)"
 
     def envelope(self, *, streams: int, reverse: bool = False, udp: bool = False) -> NetworkEnvelope:
-        """Return the ceilings of so many connections of each pair, all pairs together.
+        """Return the ceilings of ``streams`` connections of each pair, for all pairs together.
 
-        The limits of instances are those of all that open connections, and of all that accept them.
+        The limits of the instances are the sum over all clients, and the sum over all servers.
         """
         return envelope_of_ends(
             _network_of(pair.client for pair in self),

@@ -1,4 +1,4 @@
-"""A Linux machine that is there already, without a cloud's API: its directories and devices, and pairs of them."""
+"""A Linux machine that exists already, without a cloud's API: its directories and devices, and pairs of machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.resources.provider import Provider
 
 CONNECT_TIMEOUT_S = 10.0
-"""The seconds in which a host that is there already must answer."""
+"""The seconds within which a host that exists already must answer."""
 
 
 class PlainHost(Instance):
@@ -57,7 +57,7 @@ class PlainHost(Instance):
 
     @property
     def network_baseline(self) -> Ceiling:
-        """The bandwidth that the test states for good; the peak itself if it states no baseline. Raises NoPromise."""
+        """The baseline bandwidth that the test states; the peak itself if it states none. Raises NoPromise."""
         limits = self._recorded
         rate = (limits.network_baseline or limits.network) if limits is not None else None
         return self._promised(
@@ -132,7 +132,7 @@ class HostDevice(StatedStorage):
 
     @property
     def path(self) -> str:
-        """The path of the device, which a link may have led to."""
+        """The path of the device, with links resolved."""
         return self._facts.path
 
     @property
@@ -144,11 +144,11 @@ class HostDevice(StatedStorage):
         return Size(self._facts.size_bytes)
 
     def prove_readable(self) -> None:
-        """Raise NotOurs if the device is in use, or is another one than at the first look."""
+        """Raise NotOurs if the device is in use, or is not the device of the first check."""
         self._facts = self._prove(write=False)
 
     def prove_writable(self) -> None:
-        """Raise NotOurs unless the test and the host's owner allow to overwrite it, and it is idle and empty."""
+        """Raise NotOurs unless the test and the host's owner allow overwriting it, and it is idle and empty."""
         from pytest_cloudbench.hosts.errors import NotOurs
 
         if not self.destructive:
@@ -159,7 +159,7 @@ class HostDevice(StatedStorage):
         self._facts = self._prove(write=True)
 
     def check_content(self, *, overwrite: bool) -> None:
-        """Raise WouldDestroy if it has data that this process did not write, unless ``overwrite`` says so."""
+        """Raise WouldDestroy if it has data that this process did not write, unless ``overwrite`` is True."""
         from pytest_cloudbench.hosts.content import refuse_data
 
         name = f"{self.instance.host.label} {self._identity or self.asked}"
@@ -183,7 +183,7 @@ class HostPair(Pair):
         super().__init__(client, server)
 
     def ena_express(self, *, udp: bool = False) -> bool:
-        """Return False: that is a kind of EC2 network."""
+        """Return False: ENA Express exists only on EC2."""
         return False
 
     def envelope(self, *, streams: int, reverse: bool = False, udp: bool = False) -> NetworkEnvelope:
@@ -194,5 +194,5 @@ class HostPair(Pair):
         return NetworkEnvelope(tuple(ceilings), streams=streams)
 
     def counters(self) -> None:
-        """Return None: only EC2's network interfaces count what its limits held back."""
+        """Return None: only EC2's network interfaces have allowance counters."""
         return

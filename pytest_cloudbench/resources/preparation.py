@@ -26,7 +26,7 @@ class Preparation:
         return Pace.FULL
 
     def live(self, name: str) -> AbstractContextManager[Callable[[Any], None] | None]:
-        """Return a context that yields a function to show a progress behind ``name``, or None to show none."""
+        """Return a context that yields a function to show progress after ``name``, or None if none is shown."""
         return contextlib.nullcontext()
 
     def done(self, name: str, target: Any, run: Callable[[], T]) -> T:

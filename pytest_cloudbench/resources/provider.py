@@ -1,4 +1,4 @@
-"""What resources need of a cloud: the protocol of a provider of instances and volumes."""
+"""What resources need from a cloud: the protocol of a provider of instances and volumes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Provider(Protocol):
     """A cloud, or anything else that has instances and volumes for tests.
 
     Derive from it and define the methods that have no body here: `limits`, `launch_many`, `refresh`, `host`, `release`
-    and `close`. The others have a default, which does nothing or raises NotOffered. A method that cannot do what it is
-    asked raises a CloudError with one sentence for the user.
+    and `close`. The others have a default, which does nothing or raises NotOffered. A method that cannot fulfil a
+    request raises a CloudError with one sentence for the user.
 
     One provider serves the whole session. Its methods may be called from several threads.
     """
@@ -41,7 +41,7 @@ class Provider(Protocol):
 
     @property
     def label(self) -> str:
-        """A name for people, such as "AWS" or "lab"."""
+        """A name for display, such as "AWS" or "lab"."""
         return type(self).__name__
 
     @property
@@ -115,17 +115,17 @@ class Provider(Protocol):
         terraform: str | None = None,
         user: str | None = None,
     ) -> LaunchedInstance:
-        """Return a running instance that was there before, as `existing`, and change nothing of it.
+        """Return a running instance that was there before the run, as `existing`, without changing it.
 
-        It is named by its id, by tags that no other instance has, or by a name of the session's Terraform state.
-        `user` is its login user; derived from the image. Raises ExistingHardware.
+        It is named by its id, by tags that no other instance has, or by a name of the session's Terraform state. `user`
+        is its login user; by default derived from the image. Raises ExistingHardware.
         """
         raise self._not_offered("find instances that exist already")
 
     def find_volume(
         self, *, id: str | None = None, terraform: str | None = None, instance: LaunchedInstance | None = None
     ) -> CreatedVolume:
-        """Return an attached volume that was there before, as `existing`, and change nothing of it.
+        """Return an attached volume that was there before the run, as `existing`, without changing it.
 
         `instance` is the one that it must be attached to; any by default. Raises ExistingHardware.
         """
@@ -134,9 +134,9 @@ class Provider(Protocol):
     def find_hosts(
         self, names: Sequence[str] = (), *, group: str = "", count: int = 1
     ) -> tuple[LaunchedInstance, ...]:
-        """Return hosts that were there before and have no API, as `existing`.
+        """Return hosts that were there before the run and have no API, as `existing`.
 
-        Those with these names, else the first `count` of the group, or of all. Raises ExistingHardware.
+        They are those with these names, else the first `count` of the group, or of all. Raises ExistingHardware.
         """
         raise self._not_offered("find hosts without an API")
 
@@ -164,11 +164,11 @@ class Provider(Protocol):
         raise self._not_offered("start instances")
 
     def reboot(self, instance: LaunchedInstance) -> LaunchedInstance:
-        """Ask for a reboot and return; the caller waits for the host."""
+        """Request a reboot and return; the caller waits for the host."""
         raise self._not_offered("reboot instances")
 
     def create_placement_group(self, strategy: str = "cluster", *, name: str = "") -> PlacementGroup:
-        """Create a placement group: "cluster", "partition" or "spread". `name` is for people."""
+        """Create a placement group: "cluster", "partition" or "spread". `name` is for display."""
         raise self._not_offered("place instances in groups")
 
     # Volumes
@@ -193,9 +193,8 @@ class Provider(Protocol):
     ) -> tuple[CreatedVolume, ...]:
         """Attach volumes to an instance and return them in their order, with their attachments.
 
-        `card` is the EBS card for all of them; it is given only if a test asked for one.
-        The host must then have a disk with the serial number `CreatedVolume.serial`, or one with that id under
-        /dev/disk/by-id.
+        `card` is the EBS card for all of them; it is passed only if a test requests one. The host must then have a disk
+        with the serial number `CreatedVolume.serial`, or one with that id under /dev/disk/by-id.
         """
         raise self._not_offered("attach volumes")
 
@@ -215,19 +214,19 @@ class Provider(Protocol):
         until: ModificationState = "completed",
         timeout_s: float = 3600.0,
     ) -> CreatedVolume:
-        """Give a volume another `spec` and wait until the modification is in the state `until`."""
+        """Modify a volume to a new `spec` and wait until the modification is in the state `until`."""
         raise self._not_offered("modify volumes")
 
     def create_snapshot(self, volume: CreatedVolume, *, name: str = "") -> CreatedSnapshot:
-        """Create a snapshot of a volume and wait until it is complete. `name` is for people."""
+        """Create a snapshot of a volume and wait until it is complete. `name` is for display."""
         raise self._not_offered("create snapshots")
 
     # The end
 
     def keep(self, instances: Sequence[LaunchedInstance], *, test: str) -> tuple[KeptInstance, ...]:
-        """Let the instances of a failed test stay after the session, with the volumes that are attached to them.
+        """Keep the instances of a failed test after the session, with the volumes that are attached to them.
 
-        `release` and `close` leave them alone, and what they need, from now on. `test` is for people.
+        From now on, `release` and `close` do not remove them or what they need. `test` is for display.
         """
         raise self._not_offered("keep instances after a session")
 
@@ -259,9 +258,9 @@ READ_ONLY_CALLS = frozenset(
 
 
 class InterceptedProvider:
-    """A provider whose calls all go through `_intercept`: the base of the recorded and the replayed one.
+    """A provider whose calls all go through `_intercept`, such as one that records, replays or shares hardware.
 
-    has_own_hardware: it answers for one test alone, as a record does, so that nothing can be shared through it.
+    has_own_hardware: its hardware is for one test alone, as in a record, and cannot be shared.
     """
 
     has_own_hardware = False

@@ -1,4 +1,4 @@
-"""Hardware that the repeats of one test use in turn: the first creates it, the others get it again."""
+"""Hardware that the repeats of one test use in turn: the first creates it, the others reuse it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _FRESH = "write on='fresh' in its marker cloudbench_repeats"
 
 
 class RepeatedHardware(InterceptedProvider):
-    """A provider whose hardware the repeats of one test share. They must ask for the same in the same order.
+    """A provider whose hardware the repeats of one test share. They must request the same hardware in the same order.
 
-    ``turn`` begins a repeat. A recording lies above it and records its answers, so each repeat replays by itself.
+    ``turn`` begins a repeat. The recording provider calls this one and records its answers, so each repeat can be
+    replayed alone.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,7 @@ class RepeatedHardware(InterceptedProvider):
     def turn(self, provider: Provider, *, last: bool) -> RepeatedHardware:
         """Begin a repeat, whose calls reach ``provider``. After the ``last`` one everything is removed.
 
-        A ``provider`` that ``has_own_hardware`` for this repeat, such as its record, creates all.
+        A ``provider`` with ``has_own_hardware``, such as the record of this repeat, creates everything.
         """
         self._provider, self._last = provider, last
         for made in self._made:

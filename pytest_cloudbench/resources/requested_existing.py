@@ -23,7 +23,7 @@ class RequestedExisting:
     destructive: bool = False
 
     def checked(self, what: str, error: Callable[[str], Exception]) -> RequestedExisting:
-        """Return it. Raises `error` for names of a ``what`` ("instance" or "volume") that cannot be used."""
+        """Return self. Raises `error` if its arguments cannot name a ``what`` ("instance" or "volume")."""
         ways = [name for name in ("id", "tag", "terraform") if getattr(self, name) is not None]
         if len(ways) != 1:
             given = f"{' and '.join(ways)} are given" if ways else "none is given"
@@ -57,7 +57,7 @@ NAMES = tuple(each.name for each in fields(RequestedExisting))
 
 
 def take_existing(arguments: dict[str, Any], default_id: str | None = None) -> RequestedExisting | None:
-    """Remove what names existing hardware from a marker's arguments, and return it; None if there is nothing.
+    """Remove the arguments of a marker that name existing hardware, and return them; None if there are none.
 
     ``default_id`` is the id if nothing else names one.
     """

@@ -47,7 +47,7 @@ def forget_what_a_restart_ends(instance: Instance, why: str, *, stopped: bool) -
 
 
 def find_again(instance: Instance) -> None:
-    """Find the volumes and stripes of the instance again, which has restarted."""
+    """Find the volumes and stripes of a restarted instance again."""
     stripes = {id(volume.stripe): volume.stripe for volume in instance.volumes if volume.stripe is not None}
     for volume in instance.volumes:
         if volume.stripe is None:
@@ -61,7 +61,7 @@ def find_again(instance: Instance) -> None:
 
 
 def wait_for_reboot(instance: Instance, before: str, timeout_s: float) -> None:
-    """Wait until the host answers with another boot identity than ``before``. Raises NotRunning."""
+    """Wait until the host answers with a boot identity other than ``before``. Raises NotRunning."""
     deadline = time.monotonic() + timeout_s
     pause_s = _LOOK_AGAIN_S
     last = "it has not restarted yet"

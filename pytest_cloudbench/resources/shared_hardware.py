@@ -1,4 +1,4 @@
-"""Hardware that several tests use in turn: the first creates it, the others get it again."""
+"""Hardware that several tests use in turn: the first creates it, the others reuse it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CHANGING = {
     "start": "it was started again",
     "stop": "it was stopped",
 }
-"""Calls after which hardware is not what the next test asks for, and why."""
+"""Calls after which hardware no longer meets the next test's request, and why."""
 
 
 def unnamed(launch: Launch) -> Launch:
@@ -40,7 +40,7 @@ def unnamed(launch: Launch) -> Launch:
 
 
 class Made:
-    """One creating call and its answer. ``on``: the ids of what it was given. ``taken``: the present test has it."""
+    """One creating call and its answer. ``on``: the ids in its arguments. ``taken``: the present test uses it."""
 
     def __init__(
         self, name: str, needs: Any, on: frozenset[str], answer: Any, by: InterceptedProvider
@@ -68,7 +68,7 @@ class _Use:
 
 
 class Stock:
-    """What the tests of a session share, for any scope. So what a test does to it counts, whichever way it asks."""
+    """The hardware that the tests of a session share, in all scopes: a change by any scope's provider counts."""
 
     def __init__(self) -> None:
         self.made: list[Made] = []
@@ -78,12 +78,12 @@ class Stock:
 class SharedHardware(InterceptedProvider):
     """A provider whose hardware the tests of one ``scope`` share.
 
-    Calls that create something are answered by what an earlier test created for the same needs and does not use now.
-    ``turn`` begins a test. A recording lies above it and records these answers, so each test replays by itself.
+    A creating call is answered with what an earlier test created for the same needs, if no test uses it now. ``turn``
+    begins a test. The recording provider calls this one and records its answers, so each test can be replayed alone.
 
-    ``shares`` are the creating calls whose answers are shared; the others create for the present test. What none of the
-    tests can use any more is removed, and ``tell`` receives a sentence. `end` removes the rest. A test may use hardware
-    of several scopes, which have one ``stock``.
+    ``shares`` are the creating calls whose answers are shared; the others create for the present test. Hardware that no
+    test can use any more is removed, and ``tell`` receives a sentence about it. `end` removes the rest. A test may use
+    hardware of several scopes, which share one ``stock``.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SharedHardware(InterceptedProvider):
         return host
 
     def release(self, resources: Iterable[Resource]) -> None:
-        """Take hardware back from a test, with what the facts say of it, and remove what nobody shares."""
+        """Take hardware back from a test, as ``resources`` describe it, and remove what is not shared."""
         given = list(resources)
         shared = {each.id for each in given if self._is_its_own(each.id)}
         for each in given:
@@ -179,14 +179,14 @@ class SharedHardware(InterceptedProvider):
         return answer
 
     def _forget(self, kept: set[str]) -> None:
-        """Give instances that stay after a failed test, and what was made for them, to no other test."""
+        """Stop sharing instances that stay after a failed test, and what was made for them."""
         for made in [each for each in self._stock.made if kept & (each.ids | each.on)]:
             self._stock.made.remove(made)
             for each in made.ids:
                 self._uses.pop(each, None)
 
     def _is_shared(self, name: str, given: Sequence[Any]) -> bool:
-        """Return True for a call that creates shared hardware: a test's own volumes are also attached by it alone."""
+        """Return True for a call whose answer is shared; the attachment of a test's own volume is not."""
         of_its_own = name not in _ATTACHING or all(self._is_its_own(each) for each in ids_in(given[:1]))
         return name in self._shares and of_its_own
 
@@ -196,7 +196,7 @@ class SharedHardware(InterceptedProvider):
             try:
                 made = Made(name, needs, on, call(), self)
             except BaseException:
-                for each in on & self._uses.keys():  # it is unknown how far it came
+                for each in on & self._uses.keys():  # it is unknown how far the call got
                     if isinstance(self._uses[each].resource, CreatedVolume):
                         self._uses[each].unusable = f"{name} failed"
                 raise
@@ -207,14 +207,14 @@ class SharedHardware(InterceptedProvider):
         return self._known(made.answer)
 
     def _again(self, name: str, needs: Any) -> Made | None:
-        """Return what was made for the same needs, as it is now; None if there is none to have."""
+        """Return what was made for the same needs, as it is now; None if none is available."""
         for made in self._made_by_it():
             if not made.taken and (made.name, made.needs) == (name, needs) and self._refreshed(made):
                 return made
         return None
 
     def _refreshed(self, made: Made) -> bool:
-        """Look at its instances again; return False if one of them does not run any more."""
+        """Look at its instances again; return False if one of them no longer runs."""
         try:
             refresh(made, self._provider)
         except CloudError as error:
@@ -232,7 +232,7 @@ class SharedHardware(InterceptedProvider):
         self._remove_unusable()
 
     def _known(self, answer: T) -> T:
-        """Return an answer with what is known of shared hardware in it."""
+        """Return an answer, completed with what is known of shared hardware."""
         if isinstance(answer, tuple):
             return tuple(map(self._known, answer))  # type: ignore[return-value]
         use = self._uses.get(getattr(answer, "id", ""))
@@ -266,11 +266,11 @@ class SharedHardware(InterceptedProvider):
         return ""
 
     def _launched_it(self, instance: LaunchedInstance) -> bool:
-        """Return True if the instance bears the mark of this run, so that nothing on it is anybody else's."""
+        """Return True if the instance has the tag of this run, so that nothing on it belongs to others."""
         return bool(self.run_id) and self.run_id in instance.tags.values()
 
     def _remove_unusable(self) -> None:
-        """Remove what no test can have any more, with all that was made for it or together with it."""
+        """Remove what no test can use any more, with all that was made for it or together with it."""
         stock = self._stock.made
         taken = {each for made in stock if made.taken for each in made.ids}
         lost = {each for each, use in self._uses.items() if use.unusable} - taken
@@ -286,7 +286,7 @@ class SharedHardware(InterceptedProvider):
         self._remove([self._uses.pop(each).resource for each in lost if each in self._uses])
 
     def _remove(self, resources: Sequence[Resource]) -> None:
-        """Remove resources. Volumes leave instances that stay first: an attached one cannot be removed."""
+        """Remove resources. Volumes are first detached from instances that stay: an attached one cannot be removed."""
         ending = {each.id for each in resources}
         for each in resources:
             if not isinstance(each, CreatedVolume) or each.attachment is None:
@@ -325,7 +325,7 @@ def ids_in(given: Any) -> Iterable[str]:
 
 
 def _named(kwargs: dict[str, Any]) -> list[Any]:
-    """Return keyword arguments without names for people, which differ from test to test, and without unset ones."""
+    """Return keyword arguments without ``name``, which differs from test to test, and without unset ones."""
     return [
         (key, value)
         for key, value in sorted(kwargs.items(), key=lambda pair: pair[0])

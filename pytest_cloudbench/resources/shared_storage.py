@@ -66,7 +66,7 @@ def _empty(instance: Instance) -> None:
     from pytest_cloudbench.hosts.filesystems import clear_devices
 
     if instance.is_stopped:
-        return  # every mount has ended, and no later test has it
+        return  # every mount has ended, and no later test gets it
     instance.remove_folders()
     store = instance.known_store
     attached: list[Disk] = [*instance.volumes, *(store.disks if store is not None else ())]

@@ -21,7 +21,7 @@ class StorageInUse(RuntimeError):
 
 
 class StorageTarget(Target):
-    """A target on the storage of one instance. Subclasses define what it is, its limits and its proof."""
+    """A target on the storage of one instance. Subclasses define its kind, its limits and `prove_writable`."""
 
     instance: Instance
 
@@ -30,7 +30,7 @@ class StorageTarget(Target):
         """The host the load runs on."""
         return self.instance.host
 
-    # A body of the protocol returns None, which would be a proof.
+    # The bodies of the protocol return None, which would count as a proof.
     @property
     def kind(self) -> Literal["block", "directory", "file"]:
         raise NotImplementedError
@@ -67,7 +67,7 @@ class StorageTarget(Target):
 
     @property
     def device_names(self) -> tuple[str, ...]:
-        """Names of the devices below it, by which two loads on one of them are noticed."""
+        """Names of the devices below it, which show that two loads use the same device."""
         return self.paths
 
     @property
@@ -87,7 +87,7 @@ class StorageTarget(Target):
 
     @property
     def never_written(self) -> str:
-        """Why reads of it measure nothing: its blocks are raw and were never written; "" if they do measure."""
+        """Why reads of it measure nothing: its blocks are raw and were never written; "" if they are valid."""
         return ""
 
     @property

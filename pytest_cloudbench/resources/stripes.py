@@ -26,9 +26,9 @@ _DATA_OF_DEVICE = Size(512 << 20)
 class Stripe(Layer, Mountable):
     """Striped disks, made by `DiskGroup.striped`.
 
-    By md or LVM it is a block device: ``kind`` is "block". If the host has neither, btrfs stripes, and it is a
-    directory, mounted at once; ``mounted`` changes the mount point. Its label names the method, and the conditions of
-    every measurement the reason. It ends with its instance, or by `dissolve`.
+    Striped by md or LVM, it is a block device: ``kind`` is "block". If the host has neither, it is striped by btrfs and
+    is a directory, mounted at once; ``mounted`` changes the mount point. Its label names the method, and the conditions
+    of every measurement the reason. It ends with its instance, or by `dissolve`.
     """
 
     initialisation: Initialisation | None = None
@@ -89,7 +89,7 @@ class Stripe(Layer, Mountable):
 
     @property
     def method(self) -> Literal["md", "LVM", "btrfs"]:
-        """The program that stripes."""
+        """The program that stripes the disks."""
         return self.striped.method
 
     @property
@@ -99,7 +99,7 @@ class Stripe(Layer, Mountable):
 
     @property
     def kind(self) -> Literal["block", "directory"]:
-        """A block device, or a directory if btrfs stripes."""
+        """A block device, or a directory if striped by btrfs."""
         return "block" if self.striped.is_device else "directory"
 
     @property
@@ -115,7 +115,7 @@ class Stripe(Layer, Mountable):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The one path. Raises StoreLost if a stop has replaced the disks of an instance store."""
+        """Its only path. Raises StoreLost if a stop has replaced the disks of an instance store."""
         self.check_there()
         return (self.path,)
 
@@ -130,7 +130,7 @@ class Stripe(Layer, Mountable):
         return f"{how} of {self.group.label}"
 
     def label_with(self, filesystem: str) -> str:
-        """Return its label with that file system on it, unless the file system is what stripes."""
+        """Return its label with that file system on it, unless that file system stripes the disks."""
         return self.label if filesystem == self.method else super().label_with(filesystem)
 
     @property
@@ -197,7 +197,7 @@ class Stripe(Layer, Mountable):
     ) -> Mounted:
         """Make a file system on it, mount it, and return the directory; see `Mountable.mounted`.
 
-        If btrfs stripes, the file system is btrfs in any case, and every measurement says so.
+        If it is striped by btrfs, the file system is btrfs in any case, and every measurement says so.
         """
         if self.striped.is_device:
             return super().mounted(filesystem, at=at, owner=owner, overwrite=overwrite)
@@ -208,7 +208,8 @@ class Stripe(Layer, Mountable):
     def initialised(self, *, by: Way | None = None, overwrite: bool = False) -> Self:
         """Write every block of it once and return the stripe; see `Disk.initialised`.
 
-        If btrfs stripes, its disks are initialised and striped again; raises StorageInUse if it contains files.
+        If it is striped by btrfs, its disks are initialised and striped again; raises StorageInUse if it contains
+        files.
         """
         from pytest_cloudbench.resources.initialising import initialise_array
 
@@ -233,7 +234,7 @@ class Stripe(Layer, Mountable):
     def look_again(self) -> None:
         """Find the stripe again after a restart of its host, which keeps its data and may rename its devices.
 
-        `mounted` mounts a file system on it again; if btrfs stripes, it is mounted at once where it was.
+        `mounted` mounts a file system on it again; if it is striped by btrfs, it is mounted at once where it was.
         """
         from pytest_cloudbench.hosts.stripes import find_again
 

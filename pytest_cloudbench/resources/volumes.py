@@ -239,7 +239,7 @@ class Volume(_OnVolumes, Disk):
     def detach(self, *, unmount: bool = False) -> Self:
         """Detach it from its instance, which must not have it mounted; its data stays.
 
-        ``unmount`` unmounts the file system that `mounted` mounted first. Raises StorageInUse, before any call, while
+        ``unmount`` first unmounts the file system that `mounted` mounted. Raises StorageInUse, before any call, while
         it is mounted, part of a stripe, otherwise in use, or not attached.
         """
         if self.existing:
@@ -255,7 +255,7 @@ class Volume(_OnVolumes, Disk):
         return self
 
     def attach(self, instance: Instance) -> Self:
-        """Attach it to an instance of its zone after `detach`. A file system on it is mounted by `mounted`.
+        """Attach it to an instance of its zone after `detach`. `mounted` mounts a file system on it again.
 
         Raises StorageInUse while it is attached, ZoneMismatch or AttachmentLimit.
         """

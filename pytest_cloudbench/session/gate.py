@@ -1,7 +1,7 @@
-"""A session that is compared with earlier ones: every workload with what it measured then, by the same test.
+"""Compare a session with earlier ones: each measurement with those of the same workload in the same test.
 
 A pytest plugin, registered with ``--cloudbench-baseline``. With ``--cloudbench-regression`` each measurement is judged
-when its test has ended, without a word in the test.
+when its test has ended, without a change to the test.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Regression(AssertionError):
 
 
 class MeasuredByTest:
-    """What a test has measured until now: each measurement with its request, and the instances it used."""
+    """What a test has measured until now: each measurement with its request; the instances used."""
 
     def __init__(self) -> None:
         self.instances: list[InstanceFacts] = []
@@ -55,14 +55,14 @@ class MeasuredByTest:
         self.judged: set[tuple[int, str]] = set()
 
     def add(self, measurement: Any, asked: dict[str, Any]) -> None:
-        """Add a measurement; its number counts the same requests of the test, from 0."""
+        """Add a measurement with its number, from 0, among equal requests of the test."""
         key = asked["name"], asked["arguments"]
         same = [each for _, each, _ in self.runs if (each["name"], each["arguments"]) == key]
         self.runs.append((measurement, asked, len(same)))
 
 
 class Gate:
-    """Compares the measurements of a session with earlier runs; ``by`` is None without an automatic gate."""
+    """Compares a session with earlier runs; ``by`` is the allowed regression, None without an automatic gate."""
 
     def __init__(self, baseline: Baseline, by: float | None) -> None:
         self.baseline = baseline
@@ -90,13 +90,13 @@ class Gate:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_measurement(self, item: pytest.Item, measurement: Any) -> None:
-        """Remember a measurement and what the test asked for."""
+        """Remember a measurement and its request."""
         if (requested := item.stash.get(REQUESTED, None)) is not None:
             item.stash[_MEASURED].add(measurement, requested.plain())
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Judge what a test has measured when it ends. A regression fails it, also if it was to be skipped."""
+        """Judge what a test has measured when it ends. A regression fails the test, even one about to be skipped."""
         try:
             result = yield
         except (Inconclusive, pytest.skip.Exception):
@@ -106,7 +106,7 @@ class Gate:
             self._judge(item)
             raise
         verdicts = self._judge(item)
-        if REPEATED not in item.stash:  # a repeat fails by none: all of them are judged together
+        if REPEATED not in item.stash:  # no single verdict fails a repeat: all repeats are judged together
             _fail_if_worse(verdicts)
         for verdict in verdicts:
             if not verdict:  # raises if it is inconclusive
@@ -239,12 +239,12 @@ def _places(config: pytest.Config) -> list[str]:
 
 def _fail_if_worse(verdicts: list[Verdict]) -> None:
     worse = [verdict for verdict in verdicts if verdict.outcome is Outcome.VIOLATED]
-    if worse and not all(worse):  # in one repeat of several, each counts only together with the others
+    if worse and not all(worse):  # in a repeat every verdict is true: repeats are judged together
         raise Regression("\n".join(verdict.sentence for verdict in worse)) from None
 
 
 def _part_of(whole: Any, judged: Any) -> str | None:
-    """Return which part of a measurement a test judges; None if it is another measurement's."""
+    """Return the part of ``whole`` that a test judges, "" for all of it; None if it judges another measurement."""
     if is_same_run(whole, judged):
         return ""
     if getattr(whole, "directions", ()):

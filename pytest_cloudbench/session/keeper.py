@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REQUESTED: pytest.StashKey[WorkloadRequest] = pytest.StashKey()
-"""In a test's stash: the workload that it asked for last."""
+"""In a test's stash: the workload that it requested last."""
 OF_A_TEST.append(REQUESTED)
 _KEEPER: pytest.StashKey[Keeper] = pytest.StashKey()
 
 
 class Keeper:
-    """The way from a session's tests to the cloud, its hosts and workloads. This one records nothing."""
+    """The interface of a session's tests to the cloud, its hosts and workloads. This class records nothing."""
 
     def cloud(
         self,
@@ -33,8 +33,8 @@ class Keeper:
     ) -> Provider:
         """Return the provider for a test.
 
-        ``opened`` opens the real one, once a session; ``shared`` returns one that keeps hardware for later tests.
-        ``running`` returns the test that runs, if the provider lives longer than ``item``.
+        ``opened`` opens the real one, once per session; ``shared`` returns one that keeps hardware for later tests.
+        ``running`` returns the test that runs now, for a provider that outlives ``item``.
         """
         return shared(opened())
 
@@ -51,7 +51,7 @@ class Keeper:
 
 
 def keeper_of(config: pytest.Config) -> Keeper:
-    """Return the session's keeper, which the first call makes: it replays, records, or does neither."""
+    """Return the session's keeper, created by the first call: it replays, records, or does neither."""
     found = config.stash.get(_KEEPER, None)
     if found is None:
         found = config.stash[_KEEPER] = _make_keeper(config)

@@ -1,4 +1,4 @@
-"""Locks held while this process measures: nobody who would disturb that works meanwhile."""
+"""Locks held while this process measures, so that other processes do not disturb the measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_cloudbench.limits.region_settings import turnstile
 class Measuring:
     """A lock on a file, held while any thread of this process measures; the kernel releases it with the process.
 
-    It is shared with other processes, or held ``alone``.
+    The lock is shared with other processes, or exclusive if ``alone``.
     """
 
     def __init__(self, file: Path, *, alone: bool = False) -> None:
@@ -27,7 +27,7 @@ class Measuring:
 
     @contextlib.contextmanager
     def measurement(self) -> Iterator[None]:
-        """Hold the lock during the block; a file that cannot be opened locks nothing."""
+        """Hold the lock during the block; if the file cannot be opened, nothing is locked."""
         with self._lock:  # other threads wait too
             if self._running == 0:
                 self._take()
@@ -42,7 +42,7 @@ class Measuring:
 
     def _take(self) -> None:
         with contextlib.suppress(OSError), turnstile(self._file).open() as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)  # who waits for a moment without measurements goes first
+            fcntl.flock(gate, fcntl.LOCK_EX)  # a boot that waits for the end of measurements goes first
         try:
             self._descriptor = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # the region has ended, which its next call reports

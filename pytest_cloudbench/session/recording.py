@@ -49,7 +49,7 @@ class Recording(Keeper):
         if self._cloud is not cloud:
             self._cloud = cloud
             cloud.listen(self._calls.answer)
-            # Before anything is written that could contain it. If there is none, the launch reports it better.
+            # Done before anything that could contain the account is written. The launch reports a failure better.
             if self.recorder.cleaner.redacts:
                 with contextlib.suppress(CloudError):
                     self.recorder.cleaner.learn_account(cloud.identity().account)

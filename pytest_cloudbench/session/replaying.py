@@ -62,9 +62,9 @@ class Replaying(Keeper):
         return result
 
     def _record(self, item: pytest.Item) -> ReplayedTest:
-        """Return a test's record, which may borrow answers if objects that outlive a test are created in it.
+        """Return a test's record. It may borrow answers if the test creates objects that outlive it.
 
-        The test that created them when they were recorded may be another one, which is not replayed now.
+        In the recording an earlier test may have created them, which may not be replayed now.
         """
         test = self._replay.test(item.nodeid)
         if item.nodeid == self._borrowing:
@@ -86,7 +86,7 @@ class ReplayedCloud(InterceptedProvider):
         self._running = running
         test = running()
         called = {entry.get("name") for entry in test.recorded.of_kind("call")}
-        # Until 2026-11, of repeats on the same hardware only the first one recorded how it was created.
+        # Until 2026-11, only the first of several repeats on the same hardware recorded its creation.
         self.has_own_hardware = not called.isdisjoint(CREATING)
         noted = next(iter(test.recorded.evidence.clouds), {})
         self.label, self.region, self.endpoint, self.run_id = (

@@ -128,7 +128,7 @@ def send_to_worker(node: Any) -> None:
 
 
 def new_recorder(config: pytest.Config, folder: Path) -> Recorder:
-    """Return a recorder, which is this process's from now on. It writes nothing until its first entry."""
+    """Create this process's recorder. It writes nothing until its first entry."""
     from pytest_cloudbench.evidence.recorder import RECORDER, Recorder
     from pytest_cloudbench.reports.cleaned_output import cleaner_of
 
@@ -145,7 +145,7 @@ def new_recorder(config: pytest.Config, folder: Path) -> Recorder:
 
 
 def finish(session: pytest.Session) -> None:
-    """End this process's part of the evidence; the main process seals, sums and signs the whole."""
+    """End this process's part of the evidence; the main process seals the whole, with checksums and signature."""
     config = session.config
     folder = config.stash.get(_FOLDER, None)
     records = config.pluginmanager.hasplugin(RECORDER_PLUGIN)

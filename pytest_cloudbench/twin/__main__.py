@@ -1,4 +1,4 @@
-"""``python -m pytest_cloudbench.twin``: serve an embedded region, list, end and sweep those of this machine."""
+"""``python -m pytest_cloudbench.twin``: serve an embedded region; list, end and sweep this machine's regions."""
 
 from __future__ import annotations
 
@@ -193,6 +193,6 @@ def _is_root(command: str) -> bool:
 
 
 if __name__ == "__main__":
-    # Programs of root are not in the PATH of a login user, which `su` keeps.
+    # `su` keeps the login user's PATH, which lacks root's programs.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN])
     sys.exit(main())

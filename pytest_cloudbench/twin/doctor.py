@@ -40,7 +40,7 @@ _TOOLS = {
     "nvme": ("nvme-cli", False, "NVMe commands beyond the EBS throttle counters"),
 }
 _ON_HOSTS = ("fio", "iperf3", "sudo", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs")
-"""What instances run: in their path, whatever the path of this process."""
+"""Programs that instances run: they are searched in an instance's PATH, not in that of this process."""
 _HTB = "tc qdisc add dev lo root handle 1: htb"
 _FILTER = 'tc filter add dev lo parent 1: protocol all prio 1 bpf bytecode "1,6 0 0 65538"'
 _LITTLE_MEMORY = 4 * GIB
@@ -68,7 +68,7 @@ def examine() -> list[Check]:
     """Check everything that a region needs."""
     python = _python()
     if python.state == "missing":
-        return [python]  # other checks import the region's modules, which need it
+        return [python]  # other checks import the region's modules, which need ctypes
     return [check() for check in _CHECKS] + [_tool(program) for program in _TOOLS]
 
 
@@ -91,7 +91,7 @@ def report(checks: list[Check]) -> str:
 
 
 def _try(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command; one that does not exist or does not end has failed."""
+    """Run a command; return exit code 127 if it cannot be started or does not end in time."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=_TRY_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -156,7 +156,7 @@ def _fuse() -> Check:
 
 
 def _waits_for_no_io() -> Check:
-    """Check that the process that serves volumes may tell the kernel so (PR_SET_IO_FLUSHER)."""
+    """Check that the process that serves volumes may set PR_SET_IO_FLUSHER, so it does not wait for its own I/O."""
     name = "memory pressure"
     found = re.search(r"^CapEff:\s+(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     if os.geteuid() != 0 or (found and int(found.group(1), 16) & _CAP_SYS_RESOURCE):
@@ -231,7 +231,7 @@ def _bridge() -> Check:
 
 
 def _try_tc(name: str, what: str, command: str) -> Check:
-    """Try a part of traffic control in a network namespace of its own, for which a stock kernel loads its module."""
+    """Try a part of traffic control in a new network namespace; a stock kernel loads the module for it."""
     if shutil.which("tc") is None:
         return Check(name, "limited", "no tc: the network is not shaped", _APT.format("iproute2"))
     if os.geteuid() != 0:

@@ -24,7 +24,7 @@ class PlaneError(RuntimeError):
 class PlacedVolume:
     """A volume and where it is attached.
 
-    ``done`` counts its I/O before the present attachment. ``fetches``: it was made from a snapshot.
+    ``done`` counts its I/O before the current attachment. ``fetches`` is True if it was made from a snapshot.
     """
 
     disk: Disk
@@ -48,7 +48,7 @@ class PlacedVolume:
 class PlacedInstance:
     """An instance. Its ``lock`` is held for every change to it.
 
-    ``cards`` pace its volumes: one by the number of each EBS card, with limits of its own.
+    ``cards`` has, by the index of each EBS card, what paces the card's volumes by the card's own limits.
     """
 
     host: Host
@@ -59,7 +59,7 @@ class PlacedInstance:
 
     @property
     def paced(self) -> InstanceVolumes:
-        """The first card, the only one of most types."""
+        """The pacing of the first EBS card; most instance types have only one."""
         return next(iter(self.cards.values()))
 
     @property
@@ -95,7 +95,7 @@ class Inventory:
 
     @contextlib.contextmanager
     def held(self, instance_id: str) -> Iterator[PlacedInstance]:
-        """Hold the instance's lock and yield it. Raises `PlaneError` if there is none."""
+        """Yield the instance while holding its lock. Raises `PlaneError` if there is none."""
         instance = self.instances.get(instance_id)
         if instance is not None:
             with instance.lock:

@@ -74,7 +74,7 @@ def run_before_ordinary_threads() -> None:
 def hold_deadlines(nice: int) -> None:
     """Make this process wake up on time under any load, and never wait for I/O that it serves itself.
 
-    It uses no real-time class, which costs a third of the rate (measured). Settings that the machine forbids are
+    It uses no real-time class: that costs a third of the rate (measured). Settings that the machine forbids are
     skipped. In a full memory cgroup (v1) a process that needs memory waits until dirty pages are written, even if it
     must write them itself, which is a deadlock (measured). So this process leaves its cgroup.
     """
@@ -138,7 +138,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def bind(source: str, target: str, *, read_only: bool = False) -> None:
-    """Show ``source`` also at ``target``, optionally read-only there."""
+    """Bind-mount ``source`` at ``target``, optionally read-only."""
     mount(source, target, flags=MS_BIND)
     if read_only:
         mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC)

@@ -49,7 +49,7 @@ def _boot_id() -> str:
 
 
 class MachineRecord:
-    """The figures of this boot of the machine, in a file for the next region. Methods may be called from any thread."""
+    """The figures measured since the machine booted, in a file for later regions. Any thread may call the methods."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _RECORD
@@ -71,7 +71,7 @@ class MachineRecord:
     def update_network(self, bytes_per_s: float, *, probed: bool = False) -> None:
         """Keep a rate that the network carried for about a second, if it is the highest so far.
 
-        `network` returns none of them before the first that is ``probed``.
+        With ``probed`` it comes from a probe. Until the first probe, `network` returns None.
         """
         with self._lock:
             first = probed and not self._network_probed
@@ -112,7 +112,7 @@ class MachineRecord:
 
 
 class Machine:
-    """Measures what is first requested, one probe at a time; none after `close`."""
+    """Measures disks and network at the first request, one probe at a time, and nothing after `close`."""
 
     def __init__(self, parts: RegionParts, record: MachineRecord) -> None:
         self._parts = parts
@@ -142,7 +142,7 @@ class Machine:
         return self._record.network()
 
     def close(self) -> None:
-        """Wait for a running probe, which uses what is removed next, and start no other."""
+        """Wait for a running probe, which uses parts that are removed next, and start no new one."""
         self._closed = True
         with self._probing:
             pass
@@ -188,7 +188,10 @@ def _fio(device: int, pattern: str, block_size: str) -> tuple[float, float]:
 
 
 def _probe_network(network: Network) -> float | None:
-    """Return the bytes per second that one client receives over the region's switch in five streams."""
+    """Return the bytes per second that a server receives over the region's switch from one client, in five streams.
+
+    None if that fails.
+    """
     if shutil.which("iperf3") is None:
         return None
     with contextlib.ExitStack() as undo:
@@ -238,7 +241,7 @@ def _iperf3(server: tuple[int, str], client: tuple[int, str]) -> float:
 
 
 def _inside(pid: int) -> list[str]:
-    """Return the start of a command that runs in a process's network and ends with the region."""
+    """Return the start of a command that runs in a process's network namespace and ends with the region."""
     return ["setpriv", "--pdeathsig", "KILL", *_NICE, "nsenter", f"--net=/proc/{pid}/ns/net"]
 
 

@@ -1,4 +1,4 @@
-"""Work that must not disturb a measurement: it waits until no test session holds the lock of those that measure."""
+"""Work that must not disturb a measurement: it waits until no test session holds the measurement lock."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from pytest_cloudbench.limits.region_settings import turnstile
 
 OWN_PROCESSOR = 4
-"""With so many processors, a boot has one of its own beside the load, its server of volumes and the test session."""
+"""With this many processors, a boot has its own, beside the load, the process that serves volumes, and the session."""
 _LOOK_S = 0.05
 
 
 class BetweenMeasurements:
-    """Lets a region work while no session measures on it, and no session begin to measure meanwhile.
+    """Runs a region's work while no session measures on it, and prevents measurements meanwhile.
 
-    `record` is the file that sessions lock. Work that begins while other such work goes on joins it. Work that waits
-    goes before all measurements that have not begun.
+    `record` is the file that sessions lock. Several pieces of work may run at the same time. Waiting work goes before
+    all measurements that have not begun.
     """
 
     def __init__(self, record: Path) -> None:
@@ -34,7 +34,7 @@ class BetweenMeasurements:
     def work(self, needed: Callable[[], bool]) -> Iterator[None]:
         """Run the block between measurements.
 
-        It runs at once if it is no longer `needed`, and on a machine that has a processor for it.
+        It runs at once if `needed` returns False, or if the machine has a processor for it.
         """
         if len(os.sched_getaffinity(0)) >= OWN_PROCESSOR:
             yield
@@ -53,7 +53,7 @@ class BetweenMeasurements:
 
     @contextlib.contextmanager
     def _turnstile(self) -> Iterator[int]:
-        """Yield the file that no session passes while a work that waits has it locked."""
+        """Yield a file to lock: while waiting work holds the lock, no session begins to measure."""
         descriptor = os.open(turnstile(self._record), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.fchmod(descriptor, 0o644)  # sessions may be those of other users

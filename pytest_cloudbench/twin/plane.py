@@ -1,4 +1,4 @@
-"""The data plane of the embedded region: hosts, disks, network and limits, as the EC2 API drives them."""
+"""The data plane of the embedded region: hosts, disks, network and limits, driven by the EC2 API."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _log = logging.getLogger(__name__)
 class Plane:
     """Everything of one region except its API: ``instances``, ``volumes``, ``network`` and the ``machine`` below them.
 
-    ``store`` holds the data of volumes. ``governor`` keeps the credits of networks.
+    ``store`` holds the data of volumes. ``governor`` keeps the network credits of instances.
 
-    Needs root. Methods may be called from any thread; the messages of their errors are sentences for people.
+    Needs root. Methods may be called from any thread; their errors have readable sentences as messages.
     ``backing`` is a directory for the volumes' data instead of memory: larger and slower. Burst credits drain and
     refill ``time_compression`` times faster than the clock. With ``latency`` "ebs" I/Os have the service time of
-    their volume's type, with "none" only the limits delay them. With ``outbound`` its hosts install packages from this
-    machine's mirrors and these hosts; None lets nothing out.
+    their volume's type, with "none" only the limits delay them. With ``outbound`` instances install packages from this
+    machine's mirrors and these hosts; None blocks outbound traffic.
     """
 
     def __init__(

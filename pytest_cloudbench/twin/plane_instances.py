@@ -25,14 +25,14 @@ from pytest_cloudbench.twin.volumes.instance_volumes import InstanceVolumes
 
 _INTERFACE = "eth0"
 _LAST_OUTPUTS = 256
-"""Consoles of so many ended instances can still be read; EC2 keeps them for about an hour."""
+"""The console output of this many ended instances can still be read; EC2 keeps it for about an hour."""
 _log = logging.getLogger(__name__)
 
 
 class PlaneInstances:
     """The instances in an inventory, each with its host, its network and the process that paces its volumes.
 
-    ``governor`` keeps the credits of their networks; one without network figures in its plan is not shaped.
+    ``governor`` keeps their network credits; an instance without network rates in its plan is not shaped.
     ``release_volume`` detaches a volume of an instance that ends; ``machine_disks`` returns what this machine's
     disks serve.
     """
@@ -53,7 +53,7 @@ class PlaneInstances:
         self._cpus = sorted(os.sched_getaffinity(0))
         self._next_cpu = 0
         self.serve_metadata: Callable[[HostPlan, int], Callable[[], None]] | None = None
-        """Serves the metadata of an instance in the network namespace of a process, and returns what ends that."""
+        """Serves the metadata of an instance in a process's network namespace; returns a function that stops it."""
         self._metadata_ends: dict[str, Callable[[], None]] = {}
         self._last_outputs: dict[str, str] = {}
 
@@ -63,7 +63,7 @@ class PlaneInstances:
         return instance.local.limited if instance is not None else None
 
     def console_output(self, instance_id: str) -> str:
-        """Return what the instance printed on its console, also after a failed boot or its termination."""
+        """Return what the instance printed on its console, even after a failed boot or its termination."""
         return self._last_outputs.get(instance_id) or read_console(self._parts.slot, instance_id)
 
     def agent_registered_at(self, instance_id: str) -> float | None:
@@ -85,7 +85,7 @@ class PlaneInstances:
             return RunningScript(script, instance_id, region, instance.host)
 
     def boot(self, plan: HostPlan, on_shutdown: Callable[[bool], None] = lambda reboots: None) -> None:
-        """Make an instance and return once sshd answers. Raises `BootFailed`; nothing is left then.
+        """Make an instance and boot it (see `Host.start`). Raises `BootFailed` and leaves nothing behind.
 
         ``on_shutdown`` is called when the instance has shut itself down, with True if it is to boot again.
         """
@@ -111,15 +111,15 @@ class PlaneInstances:
             raise
 
     def _take_cpus(self, vcpus: int | None) -> tuple[int, ...]:
-        """Return processors of this machine for an instance, in turn; all if it has no more than that."""
+        """Return the next processors of this machine for an instance: one per vCPU; all if it has fewer or for None."""
         count = min(vcpus or len(self._cpus), len(self._cpus))
         first, self._next_cpu = self._next_cpu, self._next_cpu + count
         return tuple(self._cpus[(first + each) % len(self._cpus)] for each in range(count))
 
     def _memory_bytes(self, instance: PlacedInstance) -> int | None:
-        """Return the memory of an instance's type; None if this machine has no more, or if it cannot be held to it.
+        """Return the memory limit of an instance, that of its type; None if the machine has no more or cannot limit it.
 
-        The data of disks that nothing paces would count as the memory of the instance on some machines.
+        With cgroup v2 the data of an unlimited instance store would count as the instance's memory, so it has no limit.
         """
         mib = instance.host.plan.memory_mib
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -138,7 +138,7 @@ class PlaneInstances:
         return None if instance is None else (len(instance.host.cpus), instance.host.memory_is_limited)
 
     def _cards(self, plan: HostPlan) -> dict[int, InstanceVolumes]:
-        """Return what paces the volumes of each EBS card."""
+        """Return, by the index of each EBS card, what paces its volumes."""
         limits: dict[int, tuple[EbsLimit | None, EbsLimit | None]]
         limits = {card.index: (card.maximum, card.baseline) for card in plan.ebs_cards}
         limits = limits or {0: (plan.ebs_limit, plan.ebs_baseline)}
@@ -165,7 +165,7 @@ class PlaneInstances:
     def _shape(self, plan: HostPlan, pages: Path, pid: int) -> None:
         """Shape the new cable of an instance, whose eth0 is in the network namespace of process ``pid``.
 
-        Its counters are published in the directory ``pages``. Its credits are full at its first cable. If shaping
+        Its counters are published in the directory ``pages``. Its credits are full at its first boot. If shaping
         fails, the instance has an unlimited network until its next boot.
         """
         network, workshop, rates = self._parts.network, self._parts.workshop, plan.network
@@ -198,7 +198,7 @@ class PlaneInstances:
             workshop.run(lambda: (pages / _INTERFACE).unlink(missing_ok=True))
 
     def set_public_ip(self, instance_id: str, address: str | None) -> None:
-        """Give an instance this public address, or take its own away. Raises `NetworkFailed`."""
+        """Set an instance's public address; None removes it. Raises `NetworkFailed`."""
         with self._inventory.held(instance_id) as instance:
             instance.host.set_public_ip(address)
 
@@ -236,14 +236,12 @@ class PlaneInstances:
 
     def _halt(self, instance: PlacedInstance) -> None:
         instance.host.end_programs()
-        self._pace(
-            instance, False
-        )  # what is left is data that must be written before the volumes are detached
+        self._pace(instance, False)  # the data that remains must be written before detaching
         instance.host.stop()
 
     @staticmethod
     def _pace(instance: PlacedInstance, paced: bool) -> None:
-        """Apply the limits of volumes, or suspend them: an instance that has shut down writes its data quickly."""
+        """Apply the limits of volumes, or suspend them, so that an instance that shuts down writes its data quickly."""
         for card in instance.cards.values():
             card.pace(paced)
         instance.local.pace(paced)

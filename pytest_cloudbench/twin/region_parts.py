@@ -18,7 +18,7 @@ class RegionParts:
     """One region's slot, private mount namespace, store of data, network, and memory of instances.
 
     Burst credits drain and refill ``time_compression`` times faster than the clock. ``models_latency``: I/Os have
-    the service time of their device's type. ``outbound`` is the hosts' way to package mirrors.
+    the service time of their device's type. ``outbound`` is the proxy to package mirrors.
     """
 
     slot: Slot

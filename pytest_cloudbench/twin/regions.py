@@ -1,4 +1,4 @@
-"""The regions of this machine: the records they leave, how a kept one is ended, and what killed ones left behind.
+"""The regions of this machine: their records, how to end a kept one, and how to sweep what killed ones left.
 
 ``region.json`` in a slot's directory names the process that serves the region; it holds no secret. ``access.json``
 exists for kept regions only. It holds the key, and belongs to the user who requested the region.
@@ -35,7 +35,7 @@ class RegionRecord:
 
     Burst credits drain and refill ``time_compression`` times faster than the clock. ``latency`` is the region's mode
     of storage latency, ``weather`` the text of its weather (`limits.weather`). ``outbound`` has the hosts that its
-    instances reach besides this machine's package mirrors; None if they reach nothing.
+    instances reach besides this machine's package mirrors; None if outbound traffic is blocked.
     """
 
     slot: int
@@ -79,7 +79,7 @@ class RegionRecord:
 class Access(RegionRecord):
     """Everything that a client of a region needs. ``ssh_from_cidr`` is the network from which SSH comes.
 
-    ``package_digest`` is that of `limits.region_settings`, empty if no other session can use the region.
+    ``package_digest`` is `limits.region_settings.package_digest`; empty if no other session can use the region.
     """
 
     region: str
@@ -122,7 +122,7 @@ def known_regions(base: Path = BASE) -> list[RegionRecord]:
 
 
 def _known(kind: type[RegionRecord], content: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what another version of this package wrote beside the fields of a record."""
+    """Leave out fields that only another version of this package has."""
     names = {field.name for field in fields(kind)}
     return {name: value for name, value in content.items() if name in names}
 

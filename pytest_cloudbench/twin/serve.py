@@ -86,7 +86,7 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
     front = Front(weather)
     closers: list[tuple[str, Callable[[], None]]] = []
     try:
-        front.start()  # its services load during the rest, the imports included
+        front.start()  # its services load during the remaining setup, imports included
         from pytest_cloudbench.twin.regions import Access, write_access, write_record
 
         closers.append(("the endpoint", front.close))

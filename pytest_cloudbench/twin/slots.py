@@ -22,7 +22,7 @@ ZONES = 4
 # 198.18.0.0/15 is reserved for benchmarks (RFC 2544).
 _REGION = ipaddress.IPv4Address("198.18.0.0")
 _PUBLIC = ipaddress.IPv4Address("198.19.0.0")
-PUBLIC_NETMASK = "255.254.0.0"  # an instance with a public address reaches all of this range by it
+PUBLIC_NETMASK = "255.254.0.0"  # an instance with a public address reaches all of 198.18.0.0/15
 
 
 class NoFreeSlot(RuntimeError):
@@ -108,7 +108,7 @@ def try_lock(number: int, base: Path = BASE) -> int | None:
 
 
 def regions_at_most(base: Path = BASE) -> int:
-    """Return how many regions of this machine may live: each has a lock file, which a killed one leaves behind."""
+    """Return the maximum number of running regions: that of lock files, some of which killed regions may have left."""
     return max(1, sum(path.stem.isdigit() for path in base.glob("*.lock")))
 
 

@@ -1,7 +1,7 @@
 """The thread that mounts, makes namespaces and starts instances.
 
 It has a mount namespace of its own. So this machine sees none of its mounts, and the kernel removes them when the
-process ends in any way. All other threads of the process stay in the machine's namespace.
+process ends, even if it is killed. All other threads of the process stay in the machine's namespace.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How it is judged: pure functions from a measurement and a promise to a verdict."""
+"""Judgement: pure functions from a measurement and a promise to a verdict."""

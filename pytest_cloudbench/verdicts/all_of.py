@@ -1,4 +1,4 @@
-"""Several verdicts as one gate: all of them are judged, and what does not hold is raised once."""
+"""Several verdicts as one gate: all are judged, then one error reports them if any does not hold."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class cloudbench_all_of:
 
     Each verdict drawn in the block is a promise of the test, asserted or not, and counts as true until the block ends.
     Then the block raises AssertionError with all sentences if one of them is violated, else `Inconclusive` if one is
-    inconclusive. An assertion about plain figures ends the block at once, as everywhere; the verdicts drawn before it
-    are raised with it, and a skip raises those that are violated. Other errors pass unchanged. ``assert not`` of a
-    verdict is refused.
+    inconclusive. An assertion about plain figures ends the block at once, as everywhere; its error also reports the
+    verdicts drawn before it, if one of them does not hold. A skip after a violated verdict becomes an AssertionError.
+    Other errors pass unchanged. ``assert not`` of a verdict is refused.
     """
 
     def __enter__(self) -> None:
@@ -39,7 +39,7 @@ class cloudbench_all_of:
     ) -> None:
         __tracebackhide__ = True
         self._entered.close()
-        # A skip in the block hides no violated verdict, as it would hide none that was asserted before it.
+        # A skip must not hide an earlier violated verdict: outside of a block, its assert would have failed.
         skipped = kind is not None and kind.__name__ == "Skipped"
         if error is not None and not (skipped or isinstance(error, AssertionError)):
             return
@@ -77,12 +77,12 @@ def raise_unless_held(verdicts: Sequence[Verdict]) -> None:
         return
     if ordered[0].outcome is Outcome.VIOLATED:
         raise AssertionError("\n".join(each.sentence for each in ordered))
-    # A session skips what only its machine made inconclusive, so any other reason comes first.
+    # A session skips a test if only its machine made the first verdict inconclusive, so other reasons come first.
     raise Inconclusive(ordered[0], ordered[1:])
 
 
 def negated(error: BaseException, verdicts: Sequence[Verdict]) -> bool:
-    """Return True if an assertion failed because it asserts the contrary of one of these verdicts."""
+    """Return True if an assertion failed because it negates one of these verdicts."""
     lines = str(error).splitlines()
     return any(line.startswith(f"assert not {each.sentence}") for line in lines for each in verdicts)
 

@@ -1,6 +1,6 @@
-"""Who held a rate back: the load, a ceiling, the generator, the machine under an embedded region, or nothing known.
+"""What held a rate back: the load, a ceiling, the generator, the machine under an embedded region, or nothing known.
 
-Each suspect is listed with its figures (`Bottleneck`), and what a verdict says of a shortfall follows from who leads.
+Each suspect is listed with its figures (`Bottleneck`); the leading ones decide what a verdict says about a shortfall.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRIFT = 0.10
 
 
 def bottleneck_of(run: Run) -> Bottleneck:
-    """Return what held a run back: one whose rate fell for good, after its last fall."""
+    """Return what held a run back; if the rate fell for good, after the last fall."""
     if wrong := unusable(run, run.rate):
         nobody = (Suspect(Kind.UNKNOWN, "nothing known", Standing.POSSIBLE, wrong.text),)
         return Bottleneck(nobody, nobody, wrong.text)
@@ -54,7 +54,7 @@ def why_short(
 
 
 def why_below(run: Run, mean: Rate, values: Sequence[float], asked: Rate, *, within: float = 0.0) -> Reason:
-    """Return why some samples of a run, ``values`` with this mean, lie more than ``within`` below ``asked``."""
+    """Return why some samples of a run, ``values`` with mean ``mean``, lie more than ``within`` below ``asked``."""
     return why_short(run.for_samples(values, mean), run.rates_of(mean), asked, within=within)
 
 
@@ -68,13 +68,13 @@ class Above:
 
 
 def why_slow(run: Run, figures: str, above: Sequence[Above], mean_s: float) -> Reason:
-    """Return why I/O took longer than its limits, ``above``; ``mean_s`` is the mean of the same I/Os.
+    """Return why I/O took longer than the limits in ``above``; ``mean_s`` is the mean of the same I/Os.
 
     The text begins with ``figures``.
     """
     found = run.bounds(run.rates)
     text = f"{figures}; {run.bound_text(found) if found else 'no known ceiling was reached'}"
-    # All I/Os in flight share the ceiling's rate, so the machine does not change their mean.
+    # All I/Os in flight share the ceiling's rate, so the machine does not change their mean latency.
     of_depth = bool(found) and keeps_in_flight(run) and any(mean_s > each.limit_s for each in above)
     if not of_depth and all(
         machine_explains(run, each.name, each.measured_s, each.limit_s, mean_s) for each in above
@@ -87,7 +87,7 @@ def why_slow(run: Run, figures: str, above: Sequence[Above], mean_s: float) -> R
 
 
 def other_limit(run: Run, measured: Rate) -> Doubt | None:
-    """Return what besides a promise may have set this rate; None if nothing did."""
+    """Return what other than a promised limit may have set this rate; None if nothing."""
     suspects = [*own_limit(run, measured, None, None), *generator(run)]
     if machine_to_blame(run) and not at_a_promise(run, measured):
         suspects += machine(run, measured)
@@ -99,7 +99,7 @@ def other_limit(run: Run, measured: Rate) -> Doubt | None:
 
 
 def beside_limits(run: Run, names: str) -> Doubt | None:
-    """Return who besides the limits ``names``, at which a run lies, is likely to have held it there; None if nobody."""
+    """Return what besides the limits ``names``, at which a run lies, is likely to have held it there; else None."""
     for suspect in suspects_of(run, run.rates):
         if suspect.standing < Standing.LIKELY or suspect.bound is not None:
             continue
@@ -111,7 +111,7 @@ def beside_limits(run: Run, names: str) -> Doubt | None:
 
 
 def not_a_limit(claimed: Ceiling, asked: Rate, envelope: Envelope) -> Doubt | None:
-    """Return the doubt about a plain rate at which a run lies, but none of its limits."""
+    """Return a doubt if the plain rate at which a run lies is not one of its limits."""
     promised = envelope.promised.ordered
     if claimed.scope != GIVEN or not promised:
         return None
@@ -122,9 +122,9 @@ def not_a_limit(claimed: Ceiling, asked: Rate, envelope: Envelope) -> Doubt | No
 
 
 def demand_not_above(run: Run, asked: Rate, names: str, enough: float) -> Doubt | None:
-    """Return the doubt about a limit above which the job did not ask for ``enough``, as a multiple of it.
+    """Return a doubt if the job limited its load to at most ``enough`` times the limit.
 
-    Only counters can show that a demand just above the limit reached it.
+    If the demand is only just above the limit, only counters can show that the limit acted.
     """
     own = run.own_limit(asked)
     if own is None or ratio(own, asked) > enough:
@@ -138,12 +138,12 @@ def at_a_promise(run: Run, measured: Rate) -> bool:
 
 
 def region_machine(run: Run) -> str | None:
-    """Return the machine under the embedded region of a run, with its figures if known; None elsewhere."""
+    """Return the name of the machine under a run's embedded region, with its figures if known; else None."""
     return machine_text(run) if run.on_region else None
 
 
 def _reason(run: Run, measured: Rate, suspects: Sequence[Suspect]) -> Reason:
-    """Return what follows for a shortfall: only promised limits alone, or nothing known at all, break a promise."""
+    """Return the reason for a shortfall: violated only if promised limits alone, or nothing known, explain it."""
     first = leading(tuple(suspects))
     bounds = [each.bound for each in first if each.bound is not None]
     others = [each for each in first if each.bound is None]

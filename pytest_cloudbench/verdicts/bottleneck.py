@@ -14,7 +14,7 @@ from pytest_cloudbench.verdicts.wording import listed
 
 
 class Kind(Enum):
-    """What a suspect is. In this order suspects of equal standing are named."""
+    """What a suspect is. Suspects of equal standing are listed in this order."""
 
     LOAD = "load"
     CEILING = "ceiling"
@@ -106,10 +106,10 @@ def ranked(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
 
 
 def leading(suspects: tuple[Suspect, ...]) -> tuple[Suspect, ...]:
-    """Return which of the ranked suspects lead: all of the highest standing if a ceiling is among them, else the first.
+    """Return the leading suspects of a ranked list: all of the highest standing if one is a ceiling, else the first.
 
-    A ceiling may hold a rate together with another one. Of the rest, the first one named explains the others: a load
-    that asks for too little keeps neither its generator nor the machine busy.
+    A ceiling may hold a rate together with another suspect. Without a ceiling, the first suspect explains the others: a
+    load that requests too little keeps neither its generator nor the machine busy.
     """
     first = suspects[0]
     equal = tuple(each for each in suspects if each.standing == first.standing)

@@ -1,4 +1,4 @@
-"""`burst_ends_at`: did a burst of storage end at its baseline, and when, by the arithmetic of its credits?"""
+"""`burst_ends_at`: did a burst of storage end at its baseline, and when, compared with what its credits predict?"""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ class _Bucket:
 def burst_ends_at(
     obs: AnyObservation, level: Ceiling | Iops | Throughput | str, *, within: float | str = 0.05
 ) -> Verdict:
-    """Judge whether a run's burst ended at ``level``; the sentence compares the moment with the arithmetic of the
-    credits.
+    """Judge whether a run's burst ended at ``level``; the sentence compares the time with what the credits predict.
 
-    Judged as `drops_to`. ``level`` is a ceiling that bursts (which stands for what remains of it) or a rate with its
+    Judged like `drops_to`. ``level`` is a ceiling that bursts (which stands for what remains of it) or a rate with its
     unit. If the credits are known, the sentence says how long a full bucket lasts at the measured rate; a run that
-    ended before that could not show the end and is inconclusive. The moment does not decide: it is unknown whether
-    the bucket was full when the run began.
+    ended before that could not show the end and is inconclusive. The time does not affect the outcome: it is unknown
+    whether the bucket was full when the run began.
 
     Raises TypeError for a run over a network (use `drops_to`), and what `drops_to` raises.
     """
@@ -93,7 +92,7 @@ def _too_short(verdict: Verdict, line: Timeline, bucket: _Bucket) -> Verdict:
 
 
 def _bucket(run: StorageRun, claim: DropLevel, before: Rate) -> _Bucket | None:
-    """Return the credits that end at the level; None if they are unknown or were not being spent."""
+    """Return the credits of the burst that ends at the level; None if they are unknown or were not being spent."""
     for ceiling in _bursting(run, claim):
         assert ceiling.base is not None
         assert ceiling.burst_credits is not None
@@ -109,7 +108,7 @@ def _bucket(run: StorageRun, claim: DropLevel, before: Rate) -> _Bucket | None:
 
 
 def _bursting(run: StorageRun, claim: DropLevel) -> list[Ceiling]:
-    """Return the ceilings with known credits that end at the level."""
+    """Return the ceilings with known credits whose burst ends at the level."""
     named = [one for one in run.envelope.ordered if any(one.same_as(each) for each in claim.ceilings)]
     found = []
     for ceiling in named or run.envelope.promised.ordered:

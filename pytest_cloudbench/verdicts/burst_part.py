@@ -1,4 +1,4 @@
-"""Which part of a run a claim on a bursting limit speaks of: while credits last, or once they are spent."""
+"""The part of a run to which a claim on a bursting limit applies: while credits last, or once they are spent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_cloudbench.verdicts.targets import ratio
 from pytest_cloudbench.verdicts.verdict import Outcome, Reason
 from pytest_cloudbench.verdicts.wording import moment
 
-# A load that began late is known by samples a second apart.
+# The start of a late load is known only to about a second: samples are a second apart.
 _LATE_NEAR = 0.10
 _R = TypeVar("_R", bound=Run)
 
@@ -24,9 +24,9 @@ _R = TypeVar("_R", bound=Run)
 def part_for(run: _R, ceilings: Sequence[Ceiling], *, spent: bool = False) -> _R:
     """Return the part of a run on which a claim on ``ceilings`` is judged.
 
-    If the claim may speak of a burst, and the rate fell for good to what remains of a limit once its credits are
-    spent, that is the part before that fall. With ``spent``, for a claim on what remains, it is the part after the
-    last lasting fall. Otherwise it is the whole run: a fall to any other level does not end a burst.
+    If the claim may apply to a burst, and the rate fell for good to what remains of a limit once its credits are spent,
+    it is the part before that fall. With ``spent``, for a claim on what remains, it is the part after the last lasting
+    fall. Otherwise it is the whole run: a fall to any other level does not end a burst.
     """
     if spent:
         after = after_its_falls(run, ceilings[0].limit)
@@ -57,8 +57,8 @@ def after_its_falls(run: _R, like: Rate) -> _R | None:
 def why_run_short(run: Run, asked: Rate, *, within: float, but: Sequence[Bound] = ()) -> Reason:
     """Return why a run, judged as a whole, lies more than ``within`` below ``asked``, with limits in ``but`` excluded.
 
-    If it fell for good, the fall is what it missed by, and the reason is that of the part after it. On an embedded
-    region the latency of a part is unknown, so whether its machine was late is known of the whole run only.
+    If the rate fell for good, the fall explains the shortfall, and the reason is that of the part after it. The latency
+    of a part is unknown, so on an embedded region only the whole run shows whether its machine was late.
     """
     fallen = None if run.falls_explain and run.where else after_its_falls(run, asked)
     if fallen is None:
@@ -75,7 +75,7 @@ def why_run_short(run: Run, asked: Rate, *, within: float, but: Sequence[Bound] 
 
 
 def remaining_at(rate: Rate, envelope: Envelope) -> tuple[Ceiling, ...]:
-    """Return the promised limits of which this figure remains once credits are spent, as limits of their own."""
+    """Return the promised limits of which ``rate`` remains once credits are spent, each as a limit of that figure."""
     return tuple(
         replace(ceiling, limit=ceiling.base, base=None, burst_credits=None)
         for ceiling in envelope.promised.ordered

@@ -1,8 +1,8 @@
 """`capped_by`: was it this ceiling, and no other, that held the load back?
 
-Two-sided: the rate lies at the ceiling; above it is a finding too (a cache, a burst, the wrong device). The demand
-was above the ceiling, the rate was steady, no other ceiling is near enough to be the cause, and the throttle counters
-agree if there are any. A claim that cannot be shown is inconclusive.
+Two-sided: the rate must lie at the ceiling, and a rate above it is a violation too (a cache, a burst, the wrong
+device). The demand must be above the ceiling, the rate steady, no other ceiling near enough to be the cause, and the
+throttle counters must agree if there are any. A claim that cannot be shown is inconclusive.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def capped_by(
 ) -> Verdict:
     """Judge whether ``ceiling`` is what held a run back.
 
-    ``ceiling`` is one of the instance's, a volume's or the envelope's, an end's peak or baseline, one flow's limit, or
-    a plain figure with its unit ("2,375 MB/s"), which stands for every promised ceiling of that figure, or for what
-    remains of one that bursts. Held when the rate lies within ``within`` of it on either side and nothing else can be
-    the cause. A run whose rate fell for good because credits were spent is judged before the fall, for what remains
-    after it.
+    ``ceiling`` is a ceiling of the instance, a volume or the envelope, the peak or baseline of a network end, the limit
+    of one flow, or a plain figure with its unit ("2,375 MB/s"), which stands for every promised ceiling of that figure,
+    or for what remains of one that bursts. Held when the rate lies within ``within`` of it on either side and nothing
+    else can be the cause. If the rate fell for good because credits were spent, the part before the fall is judged; for
+    what remains of a limit, the part after it.
 
     Raises TypeError for a ceiling without a unit or of another kind of run, ValueError for a tolerance outside 0 to 1.
     """
@@ -146,7 +146,7 @@ def _above(draft: Draft, claim: _Claim, highest: Rate, where: str, doubt: Doubt 
 
 
 def _burst_without_an_end(whole: StorageRun, claim: _Claim) -> Doubt | None:
-    """Return why a mean above what remains of a limit may contain its burst, if no fall was found in the run."""
+    """Return the doubt about a mean above what remains of a limit: if no fall was found, it may contain the burst."""
     bursting = whole.known(claim.ceilings[0])
     below_burst = ratio(claim.measured, bursting.limit) < 1 - claim.within
     if whole.timeline(claim.measured).falls.lasting or not below_burst:

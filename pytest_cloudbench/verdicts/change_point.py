@@ -1,10 +1,9 @@
 """Lasting falls in a series of rates: when each happened, and the levels before and after.
 
-Burst credits end at one moment: the rate falls from one level to another and stays there. Much else looks like it:
-outliers, dips that recover, noise in which each second resembles the last, drifts, oscillations. So exact
-least-squares fits of two levels only give candidates. A candidate is a lasting fall if it is large, sharp, far above
-what the autocorrelated noise explains, far more likely as two levels than as a smooth curve, and not followed by a
-recovery.
+Burst credits end at one moment: the rate falls from one level to another and stays there. Other things look like it:
+outliers, dips that recover, noise in which each second resembles the last, drifts, oscillations. So exact least-squares
+fits of two levels only give candidates. A candidate is a lasting fall if it is large, sharp, far above what the
+autocorrelated noise explains, far more likely as two levels than as a smooth curve, and not followed by a recovery.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ SMALLEST_FALL = 0.10
 """A fall is at least this share of the level before it."""
 FEWEST_BEFORE = 5
 FEWEST_AFTER = 15
-"""Samples for which a lower level must have been seen: a shorter one may yet recover."""
+"""The lower level must last at least this many samples: a shorter one may still recover."""
 DIPS_OUTLASTED = 3
-"""How many times longer than any earlier dip the lower level must have lasted."""
+"""The lower level must last at least this many times as long as the longest earlier dip."""
 MOST_ABOVE_AFTER = 0.05
 """Share of the samples after a fall that may lie above the middle between its two levels."""
 RECOVERED = 10
-"""So many samples in a row above the middle are a recovery; at the very end three are."""
+"""This many samples in a row above the middle are a recovery; at the end of the series three are enough."""
 MOST_BELOW_BEFORE = 0.30
 """Share of the samples before a fall, slow start left out, that may lie below the middle."""
 SHARPNESS = 0.6
-"""Share of the fall that lies between the five samples just before and the five just after it."""
+"""Least share of the fall between the medians of the five samples just before it and the five just after it."""
 EVIDENCE = 10.0
-"""Twice the log of the likelihood ratio by which two levels explain the samples better than a smooth curve does."""
+"""Least evidence for two levels against a smooth curve: twice the log of their likelihood ratio."""
 STANDARD_ERRORS = 6.0
 STANDARD_ERRORS_SHORT = 180.0
-"""A fall is at least 6 + 180 / samples standard errors high: in short series the noise itself is guessed."""
+"""A fall is at least 6 + 180 / samples standard errors high: in short series the noise is only a rough estimate."""
 
 PARAMETERS: dict[str, float] = {
     "wide_filter_samples": WIDE_FILTER,
@@ -76,9 +75,7 @@ PARAMETERS: dict[str, float] = {
 FEWEST_SAMPLES = FEWEST_BEFORE + FEWEST_AFTER
 
 _MOST_CANDIDATES = 48
-_FAR_ABOVE_NOISE = (
-    25.0  # variances of noise that resembles nothing, which a candidate explains: 5 standard errors
-)
+_FAR_ABOVE_NOISE = 25.0  # variances of white noise that a candidate must explain: 5 standard errors
 _ON_THE_WAY = 2  # samples on each side of a fall that belong to neither level
 _LOCAL = 5
 _CURVE_REACH = 200  # samples on one side
@@ -89,8 +86,8 @@ _LONGEST_WINDOW = 1_000  # samples on one side; more of them add nothing
 class Fall:
     """One fall: ``at_s`` in seconds from the start of the series, and the levels on both sides.
 
-    ``index`` is the first sample on the lower level's side, ``standard_errors`` the distance of the levels in terms
-    of the noise.
+    ``index`` is the first sample on the lower level's side, ``standard_errors`` the distance of the levels in standard
+    errors.
     """
 
     at_s: float
@@ -140,7 +137,7 @@ class _Candidate:
 
 
 def find_falls(seconds: Sequence[float], values: Sequence[float]) -> Falls:
-    """Return every lasting fall of a series; ``seconds`` holds the end of each sample, both of one length."""
+    """Return every lasting fall of a series; ``seconds`` holds the end of each sample, and is as long as ``values``."""
     if len(values) < FEWEST_SAMPLES:
         return Falls(())
     narrow = median_filtered(values, NARROW_FILTER)
@@ -247,7 +244,7 @@ def _better_than_a_curve(values: Sequence[float], one: _Candidate) -> bool:
 
 
 def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return the distance of two pieces in standard errors of noise that follows itself (AR(1))."""
+    """Return the distance of two pieces in standard errors, for autocorrelated noise (AR(1))."""
     rests = []
     for piece in (before, after):
         tame = without_outliers(piece)
@@ -266,7 +263,7 @@ def _standard_errors(before: Sequence[float], after: Sequence[float]) -> float:
 def _share_before(values: Sequence[float], one: _Candidate) -> float:
     """Return where a fall lies in the two samples around it, from 0 to 2.
 
-    It usually lies within a sample, whose share of both levels shows where.
+    It usually lies within one sample, whose value between the two levels shows where.
     """
     shares = [(value - one.after) / one.height for value in values[one.at - 1 : one.at + 1]]
     return sum(min(1.0, max(0.0, share)) for share in shares)

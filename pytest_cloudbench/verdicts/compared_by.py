@@ -1,4 +1,4 @@
-"""What runs are compared by: their rate, or their mean latency if the job set the same rate each time."""
+"""The figure by which runs are compared: the rate, or the mean latency if the job set and kept its rate each time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ByRate:
         return self.sign * math.log(self.figure(run))
 
     def least_gain(self, allowed: float) -> float:
-        """Return the logarithm of how much worse is allowed, a negative number; ``allowed`` is a share of 1."""
+        """Return the lowest gain allowed, a negative logarithm; ``allowed`` is a share of 1."""
         return math.log1p(-allowed)
 
     def shown(self, run: Run, figure: float) -> str:
@@ -51,7 +51,7 @@ class ByRate:
         return usual_noise(on_region=run.on_region)
 
     def noise_within(self, run: Run) -> Noise | None:
-        """Return the noise of the mean as a share of it; None for a series too short to know."""
+        """Return the noise of the mean as a share of it; None if the series is too short to show it."""
         line = run.timeline(run.rate)
         if len(line.values) < FEWEST_FOR_NOISE:
             return None
@@ -66,7 +66,7 @@ class ByRate:
 
 
 class ByLatency(ByRate):
-    """Runs of a set load are compared by their mean latency, without what an embedded region's machine added."""
+    """Runs at a set rate are compared by mean latency, without the delay that an embedded region's machine added."""
 
     sign = -1
     what = "mean latency "
@@ -77,7 +77,7 @@ class ByLatency(ByRate):
         return run.latency_mean_s * (1 - (machine_share(run) or 0.0))
 
     def least_gain(self, allowed: float) -> float:
-        """Return the logarithm of how much longer is allowed, as a negative number."""
+        """Return the lowest gain allowed, for a latency longer by the share ``allowed``: a negative logarithm."""
         return -math.log1p(allowed)
 
     def shown(self, run: Run, figure: float) -> str:
@@ -93,7 +93,7 @@ class ByLatency(ByRate):
         return None
 
     def excuse(self, run: Run, beyond: float) -> Doubt | None:
-        """Return a generator without CPU time, or the machine under a region if it let the I/Os come in bursts."""
+        """Return a generator without CPU time left, or the machine under a region if it made I/Os come in bursts."""
         if waited_without_need(run) is not None:
             return Doubt(f"{machine_text(run)} was the limit", machine_limited=True)
         if not run.bounds(run.rates) and (busy := run.saturated()):
@@ -102,7 +102,7 @@ class ByLatency(ByRate):
 
 
 def compared_by(runs: Sequence[Run]) -> ByRate:
-    """Return what to compare runs by: a rate that the job set and kept each time says nothing of the target."""
+    """Return what to compare runs by: a rate that the job set and kept each time says nothing about the target."""
     return ByLatency() if all(kept_own_limit(run) and _has_latency(run) for run in runs) else ByRate()
 
 

@@ -1,6 +1,6 @@
 """Two runs side by side: are their means alike, or is one faster, beyond what the noise of both explains?
 
-The noise is that within each run and the usual one from run to run, which one run of each cannot show.
+The noise is that within each run plus the usual noise from run to run, which two single runs cannot show.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _REPEAT = ": repeat both runs"
 class Side:
     """One of two runs.
 
-    ``noise`` is that within the run, None if its series is too short to know it, ``run_to_run`` the usual standard
-    deviation from run to run, ``on_time`` as `rate_on_time`. ``machine`` is the machine under an embedded region, in
-    words, if it may have set the rate: of storage its part is measured, and a network's promised limits are exact
-    there, so any other rate may be its doing.
+    ``noise`` is that within the run, None if its series is too short to show it, ``run_to_run`` the usual standard
+    deviation from run to run, ``on_time`` the result of `rate_on_time`. ``machine`` names the machine under an embedded
+    region if it may have set the rate: for storage its share of the delay is measured; for a network the promised
+    limits are exact, so the machine may have caused any other rate.
     """
 
     mean: Rate
@@ -46,7 +46,7 @@ class Side:
     details: dict[str, Any]
 
     def excused_below(self, least: Rate) -> Side:
-        """Return this run with its machine as its limit if that kept it below ``least``."""
+        """Return this run with the machine as its limit if the machine kept it below ``least``."""
         if self.limit is not None or self.on_time is None or plain(self.on_time) < plain(least):
             return self
         text = f"{MACHINE_OWNER} was the limit ({self.on_time} if it had been on time)"
@@ -72,7 +72,7 @@ class Comparison:
 
     @property
     def unfit(self) -> Doubt | None:
-        """The reason if one of the runs cannot be compared; else None."""
+        """Why one of the runs cannot be compared; None if both can."""
         for which, side in (("first", self.first), ("second", self.second)):
             if side.failed:
                 return replace(side.failed, text=f"of the {which} run: {side.failed.text}")
@@ -95,7 +95,7 @@ class Comparison:
         return f"{self.first.mean} against {self.second.mean} ({how}"
 
     def machines_noise(self, noise: float) -> str:
-        """Return a remark if the machine under an embedded region may have made so much noise; else ""."""
+        """Return a remark if the machine under an embedded region may have caused this much noise; else ""."""
         machine = self.first.machine or self.second.machine
         return (
             f"; limits of the embedded region are steady: {machine} may be why"
@@ -110,9 +110,9 @@ class Comparison:
 
 
 def compared(call: str, first: AnyObservation, second: object, within: float) -> Comparison:
-    """Return two runs in their common quantity: Gbit/s of networks, IOPS of one block size, else throughput.
+    """Return two runs in their common quantity: Gbit/s for networks, IOPS for equal block sizes, else throughput.
 
-    Raises TypeError if one is not a measurement, or for a network and storage.
+    Raises TypeError if one is not a measurement, or if one is of a network and the other of storage.
     """
     if isinstance(second, (str, int, float)) or not hasattr(second, "series"):
         raise TypeError(
@@ -138,7 +138,7 @@ def _side(run: Run, like: Rate, within: float) -> Side:
     pieces = [plateau.values for plateau in line.plateaus]
     enough = len(line.values) >= FEWEST_FOR_NOISE
     failed = unusable(run, mean)
-    # A mean over a fall lies at no limit; the first plateau shows what set the rate.
+    # After a fall, the run's mean matches no limit; the first plateau shows what set the rate.
     first = line.rate(line.plateaus[0].mean) if len(pieces) > 1 else mean
     limit = None if failed else other_limit(run, first)
     noise = noise_of(pieces) if enough and not failed else None
@@ -164,7 +164,7 @@ def _side(run: Run, like: Rate, within: float) -> Side:
 
 
 def _remark(first: Run, second: Run) -> str:
-    """Return the conditions in which two runs differ: they do not make the comparison wrong."""
+    """Return a remark on the conditions in which two runs differ: they do not invalidate the comparison."""
     words = []
     if first.block_size != second.block_size and all(isinstance(run.rate, Iops) for run in (first, second)):
         words.append(f"blocks of {first.block_size} against {second.block_size}")
@@ -179,21 +179,22 @@ def _remark(first: Run, second: Run) -> str:
 
 
 def limits_text(*sides: tuple[str, Side]) -> str:
-    """Return which run was limited by something else, in words."""
+    """Return which runs were limited by something other than a promised limit, in words."""
     return listed(f"in the {which} run, {side.limit.text}" for which, side in sides if side.limit)
 
 
 def outperforms(obs: AnyObservation, other: AnyObservation, *, by: float | str = 0.0) -> Verdict:
-    """Judge whether the mean of ``obs`` lies above that of ``other`` by the share ``by`` of it, or more.
+    """Judge whether the mean of ``obs`` lies above that of ``other`` by at least the share ``by`` of it.
 
-    ``by`` below 0 allows for so much less: -0.05 asks that it is not worse by more than 5 %.
-    Held or violated if the difference from the required one exceeds its 95 % interval, which accounts for the
-    correlation of a run's seconds and for the usual noise from run to run (`run_to_run`). Inconclusive within that
-    interval, for runs of fewer than five samples, and if the slower run's true capacity is unknown: its job, its
-    generator or the machine under an embedded region was the limit.
+    A negative ``by`` allows a lower mean: -0.05 requires that it is at most 5 % lower. Held or violated if the
+    difference from the required one exceeds its 95 % interval, which accounts for the correlation of a run's seconds
+    and for the usual noise from run to run (`run_to_run`). Inconclusive within that interval, for runs of fewer than
+    five samples, and if the slower run's true capacity is unknown: its job, its generator or the machine under an
+    embedded region was the limit.
 
     Raises TypeError if ``other`` is not a measurement or of another kind, and for a ``by`` that is neither a number nor
-    per cent; ValueError for one that is -1 or less, and for a bare number from 5 on, as it would mean 500 %.
+    text; ValueError for text that is not per cent, for a share of -1 or less, and for a bare number of 5 or more, as it
+    would mean 500 %.
     """
     required = checked_more(by)
     found = compared("outperforms", obs, other, within=required)
@@ -243,12 +244,12 @@ def resembles(obs: AnyObservation, other: AnyObservation, *, within: float | str
     """Judge whether the means of two runs are the same within the share ``within``.
 
     The larger may exceed the smaller by that share, so the order of the runs does not matter. Held if the whole 95 %
-    interval of their difference, as in `outperforms`, lies within it, violated if the whole lies outside. Inconclusive
+    interval of their difference, as in `outperforms`, lies within it, violated if all of it lies outside. Inconclusive
     if the noise is too large to decide, for runs of fewer than five samples, and if the job, the generator or the
     machine under an embedded region was a run's limit.
 
-    Raises TypeError if ``other`` is not a measurement or of another kind, and for a tolerance that is not a number;
-    ValueError for one outside 0 to 1.
+    Raises TypeError if ``other`` is not a measurement or of another kind, and for a tolerance that is neither a number
+    nor text; ValueError for one outside 0 to 1.
     """
     tolerated = checked_within(within)
     found = compared("resembles", obs, other, within=tolerated)

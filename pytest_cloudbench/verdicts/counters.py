@@ -1,4 +1,4 @@
-"""What counters say about a run: for how long a storage limit acted, how many packets a network allowance held up.
+"""What counters say about a run: for how long a storage limit acted, how many packets exceeded a network allowance.
 
 EBS counts the time for which demand exceeded a limit ("EBS detailed performance statistics", EBS user guide). The ENA
 driver counts packets queued or dropped above an allowance (`ethtool -S`; EC2 user guide, "Monitor network performance
@@ -22,7 +22,7 @@ ACTED_SHARE = 0.5
 IDLE_SHARE = 0.1
 
 ACTED_PER_SECOND = 1.0
-"""From this many packets a second, an allowance was not exceeded by chance."""
+"""At this many packets a second or more, an allowance was not exceeded by chance."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class ThrottleDelta:
     """Seconds for which demand exceeded each limit during ``elapsed_s`` seconds of a run.
 
     For several volumes the volume figures are those of the one that was throttled longest. The instance figures are 0
-    if the device reports none. NaN is an unknown figure of a part of a run. ``read_bytes`` and ``written_bytes`` are
-    what all devices moved, for whatever load; None if unknown.
+    if the device reports none. NaN marks a figure that is unknown for a part of a run. ``read_bytes`` and
+    ``written_bytes`` are the bytes that all devices moved, for any load; None if unknown.
     """
 
     elapsed_s: float
@@ -46,7 +46,7 @@ class ThrottleDelta:
     def of_hosts(cls, each: Sequence[ThrottleDelta]) -> ThrottleDelta:
         """Return the counters of several hosts under one load.
 
-        The sum of a limit over all hosts acts only while it acts on every host: the least of the times counts.
+        The sum of a limit over all hosts acts only while the limit acts on every host, so the shortest time counts.
         """
         read = [one.read_bytes for one in each if one.read_bytes is not None]
         written = [one.written_bytes for one in each if one.written_bytes is not None]
@@ -63,8 +63,8 @@ class ThrottleDelta:
         """Return the share of the devices' bytes that this load cannot have moved, 0 to 1; None if unknown.
 
         ``read`` and ``written`` are the load's own rates over ``load_s`` seconds. During the rest of ``elapsed_s``, its
-        ramp, it may have moved as much as ``most``, the limit, allows. In a direction without a count only the load
-        itself counts.
+        ramp, it may have moved as much as ``most``, the limit, allows. Without a counter for a direction, only the
+        load's bytes count there.
         """
         counts = (self.read_bytes, self.written_bytes)
         if sum(filter(None, counts)) <= 0:
@@ -75,9 +75,7 @@ class ThrottleDelta:
         return max(0.0, 1 - own / moved)
 
     def seconds_of(self, ceiling: Ceiling) -> float | None:
-        """Return how long this ceiling was exceeded, in seconds; None if these counters do not watch it or it is
-        unknown.
-        """
+        """Return how long this ceiling was exceeded, in seconds; None if it is not counted or unknown."""
         if self.elapsed_s <= 0:
             return None
         seconds = math.nan
@@ -90,11 +88,11 @@ class ThrottleDelta:
         return None if math.isnan(seconds) else seconds
 
     def during(self, length_s: float) -> ThrottleDelta:
-        """Return what is certain of a part of the run that lasted ``length_s`` by the counters' own clock.
+        """Return what is certain about a part of the run that lasted ``length_s`` by the counters' own clock.
 
-        All counted time may lie in the rest of the run. So the certain time is what exceeds the length of the rest,
-        if that is at least half of the part; and all of it, if even that is less than a tenth of the part. Anything
-        between is unknown: NaN.
+        The counted time may lie in the rest of the run, so only what exceeds the length of the rest is certain. That is
+        returned if it is at least half of the part. If all counted time is less than a tenth of the part, all of it is
+        returned. Anything between is unknown: NaN.
         """
         length_s = min(length_s, self.elapsed_s)
         if length_s <= 0:
@@ -117,13 +115,13 @@ class ThrottleDelta:
 
 
 def _least(each: Sequence[ThrottleDelta] | Sequence[AllowanceDelta]) -> dict[str, Any]:
-    """Return the least of each count of a limit that was exceeded."""
+    """Return the smallest value of each counter of an exceeded limit."""
     names = [field.name for field in fields(each[0]) if "_exceeded" in field.name]
     return {name: min(getattr(one, name) for one in each) for name in names}
 
 
 def acted(counters: ThrottleDelta | None, ceiling: Ceiling) -> bool | None:
-    """Return True if the ceiling acted most of the run, False if hardly ever, None if unknown."""
+    """Return True if the ceiling acted at least half of the run, False if less than a tenth, else None."""
     seconds = counters.seconds_of(ceiling) if counters else None
     if counters is None or seconds is None:
         return None
@@ -146,7 +144,7 @@ class AllowanceDelta:
 
     @classmethod
     def of_hosts(cls, each: Sequence[AllowanceDelta]) -> AllowanceDelta:
-        """Return the counters of several hosts under one load: of each, what every one of them counted at least."""
+        """Return the counters of several hosts under one load: the smallest value of each counter."""
         return cls(max(one.elapsed_s for one in each), **_least(each))
 
     @property
@@ -155,7 +153,7 @@ class AllowanceDelta:
         return self.bw_in_exceeded + self.bw_out_exceeded
 
     def acted(self, packets: int) -> bool | None:
-        """Return True if so many packets show an allowance at work, False for none, None for too few to decide."""
+        """Return True if this many packets show that an allowance acted, False for none, None for too few to decide."""
         if packets <= 0:
             return False
         return True if packets >= ACTED_PER_SECOND * self.elapsed_s else None
@@ -170,7 +168,7 @@ class AllowancePair:
 
     @classmethod
     def of_pairs(cls, each: Sequence[AllowancePair]) -> AllowancePair:
-        """Return the counters of several pairs under one load; None for ends of which one has no counters."""
+        """Return the counters of several pairs under one load; None for an end if one pair has no counters there."""
         clients = [pair.client for pair in each if pair.client is not None]
         servers = [pair.server for pair in each if pair.server is not None]
         return cls(
@@ -187,7 +185,7 @@ class AllowancePair:
 
 
 def bandwidth_acted(counters: AllowancePair | None, ceiling: Ceiling) -> bool | None:
-    """Return whether the bandwidth allowance behind a ceiling acted; None if no counter watches it."""
+    """Return whether the bandwidth allowance behind a ceiling acted; None if unknown."""
     said = [end.acted(end.bandwidth_exceeded) for end in counters.of(ceiling)] if counters else []
     if not said:
         return None

@@ -1,6 +1,6 @@
-"""What is wrong with the data of a run, looked for once, when its view is made.
+"""What is wrong with the data of a run, checked once, when its view is made.
 
-A tool, a disk or a parser that fails leaves data from which a figure can still be drawn. No verdict may rest on it.
+A tool, a disk or a parser that fails may leave data that still yield a figure. No verdict may rest on such a figure.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pytest_cloudbench.limits.quantities import Rate, plain
 from pytest_cloudbench.verdicts.sample_statistics import student_t
 
 CONTRADICTS = 0.05
-"""Samples and a total that are this far apart, as a share of the total, are not of one run."""
+"""Samples and a total that are this far apart, as a share of the total, cannot be of the same run."""
 _LATE = 0.05
-"""The last sample may end after the run by this share of itself: a log that ends so early counts as whole."""
+"""The last sample may end after the run by this share of its length: it counts as whole if the run covers the rest."""
 _ENOUGH_TO_EXTRAPOLATE = 5
-"""Fewer samples are no bound for a second that is not among them."""
+"""Fewer samples do not limit the rate of a second that is not among them."""
 _FEW = 20
-"""So many samples show the highest rate."""
+"""This many samples are enough to show the highest rate."""
 _ONE_MORE_BELOW = 0.99
 _HIGHEST_OF_FEW = 1.5
 """No unseen second was faster than the highest of few samples by more than this factor."""
 _LONG = 1.5
-"""An interval of this many usual ones lacks samples."""
+"""An interval this many times as long as usual lacks samples."""
 _TIMES = ("mean_s", "min_s", "max_s", "p50_s", "p95_s", "p99_s", "p999_s")
 """What may be known of a latency."""
 
@@ -35,8 +35,8 @@ _TIMES = ("mean_s", "min_s", "max_s", "p50_s", "p95_s", "p99_s", "p999_s")
 def damage_of(obs: Any, means: Mapping[str, Rate]) -> str:
     """Return what is wrong with a measurement, in words; "" if nothing is.
 
-    ``means`` holds its mean rates by the names of the columns of its series. A mean that is no rate is left to
-    the judges, who say that nothing was measured.
+    ``means`` holds its mean rates by the names of the columns of its series. A mean that is not a rate is left to the
+    judges, who report that nothing was measured.
     """
     series, runtime_s = obs.series, obs.runtime_s
     if not (math.isfinite(runtime_s) and runtime_s >= 0):
@@ -45,11 +45,10 @@ def damage_of(obs: Any, means: Mapping[str, Rate]) -> str:
 
 
 def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: float, runtime_s: float) -> bool:
-    """Return True if these samples and that mean rate cannot be of one run.
+    """Return True if these samples and this mean rate cannot be of the same run.
 
-    The samples may leave time of the run out, such as an unfinished last second: in it the rate was between nothing
-    and what `_highest_unseen` says, and unknown if the samples are few. A second of nothing is a stall, which the total
-    shows too.
+    The samples may leave out time of the run, such as an unfinished last second. Its rate was between 0 and the result
+    of `_highest_unseen`, or unknown if the samples are few. A second without I/O is a stall, which the total shows too.
     """
     total = mean * runtime_s
     if not (math.isfinite(total) and total > 0 and samples):
@@ -66,10 +65,10 @@ def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: floa
 
 
 def _highest_unseen(samples: Sequence[float]) -> float:
-    """Return the highest rate that a second may have had which is not among the samples.
+    """Return the highest rate that a second outside of the samples may have had.
 
-    That is the highest of them. If they are few, it may be above that: up to the upper end of the prediction interval
-    for one more normal sample, at 99 % (G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, 4.7).
+    That is the highest sample. If the samples are few, the rate may be higher: up to the upper end of the prediction
+    interval for one more normal sample, at 99 % (G. J. Hahn, W. Q. Meeker, "Statistical Intervals", 1991, 4.7).
     """
     count, highest = len(samples), max(samples)
     if not 2 <= count < _FEW:

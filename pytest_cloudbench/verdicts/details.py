@@ -1,4 +1,4 @@
-"""The plain values behind a verdict, as a report keeps them, and runs on which no verdict can rest."""
+"""The plain values behind a verdict, as a report keeps them, and the check for runs on which no verdict can rest."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ OTHERS = 0.10
 
 
 def unusable(run: Run, measured: Rate) -> Doubt | None:
-    """Return what is wrong with a run; else None.
+    """Return what makes a run unusable; None if nothing does.
 
-    It has no rate, its data are damaged, its reads did not reach the storage, or its figures contradict each other.
+    It has no rate, its data are damaged, its reads did not reach the storage, other loads used its devices, or its
+    figures contradict each other.
     """
     if missing := run.missing(measured):
         return Doubt(missing)

@@ -1,7 +1,7 @@
 """`drops_to`: did the rate fall to a level, once and for good, and when?
 
-The claim is about this run: its series shows the end of a burst. A run that could have shown it and did not is
-violated; one that was too short, had nothing to fall from or had not settled is inconclusive.
+The claim is about this run: its series shows the end of a burst. The claim is violated if the run could have shown it
+and did not; it is inconclusive if the run was too short, had nothing to fall from or had not settled.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _DIPS_OVERLOOKED = 0.1
 class DropLevel:
     """A level with its name; ``bursts`` is False if it is known that nothing bursts above it.
 
-    ``headers`` is the share of the rate that headers take, 0 for storage. Times are in seconds of the test, of a
-    burst at ``full``, the limit while it lasts (None if unknown). A rate of at least ``full_from`` of it counts as
-    that limit: the usual length of bursts is not exact, the length of a bucket is.
+    ``headers`` is the share of the rate that headers take, 0 for storage. Times are in seconds of the test, for a burst
+    at ``full``, the limit while the burst lasts (None if unknown). A rate of at least the share ``full_from`` of that
+    limit counts as the limit: the usual length of bursts is not exact, the length of a bucket is.
     """
 
     rate: Rate
@@ -58,7 +58,7 @@ class DropLevel:
     full_from: float = 1 - NEAR
 
     def is_at(self, share: float, within: float) -> bool:
-        """Return True if this share of the level counts as at it."""
+        """Return True if a rate of this share of the level counts as at the level."""
         least, most = (1 - within) * (1 - self.headers), 1 + within
         return least * (1 - ROUNDING) <= share <= most * (1 + ROUNDING)
 
@@ -85,7 +85,7 @@ class DropLevel:
         return (1 - level) / (of_full - level)
 
     def usual_text(self, seen: Rate) -> str:
-        """Return how long bursts last, as the subject of a remark on a run that was shorter."""
+        """Return how long bursts last, for a remark on a run that was shorter."""
         if self.longest_burst_s is None:
             text = f"bursts last at least {moment(self.shortest_burst_s)}"
         else:
@@ -161,7 +161,7 @@ def _with_burst(level: DropLevel, shape: Envelope, ceilings: Sequence[Ceiling]) 
 
 
 _Finding = tuple[Reason, Rate]
-"""What is found about a claim, and the rate at the end."""
+"""The finding about a claim, and the rate at the end of the run."""
 
 
 def drops_to(
@@ -169,12 +169,12 @@ def drops_to(
 ) -> Verdict:
     """Judge whether a run's rate fell to ``level`` and stayed there; the sentence says when.
 
-    ``level`` is a baseline, a ceiling that bursts (which stands for what remains of it), or a rate with its unit.
-    Held if the series has a lasting fall and the rate after the last one lies within ``within`` of the level.
-    Violated if it fell to another level, or did not fall in a run that outlasts every usual burst (60 minutes of a
-    network; 30 of storage, or the length of its full bucket; at a rate below the limit (limit - level) / (rate -
-    level) times as long). Inconclusive if the series is too short or has not settled, if it was at the level from the
-    start, and if anything but a promise limited the rate.
+    ``level`` is a baseline, a ceiling that bursts (which stands for what remains of it), or a rate with its unit. Held
+    if the series has a lasting fall and the rate after the last one lies within ``within`` of the level. Violated if it
+    fell to another level, or did not fall in a run that outlasts every usual burst: 60 minutes for a network; 30 for
+    storage, or the length of its full bucket; (limit - level) / (rate - level) times as long at a rate below the limit.
+    Inconclusive if the series is too short or has not settled, if it was at the level from the start, and if anything
+    but a promise limited the rate.
 
     Raises TypeError for a level without a unit or of another quantity, ValueError for a tolerance outside 0 to 1.
     """

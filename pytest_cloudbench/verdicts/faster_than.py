@@ -1,4 +1,4 @@
-"""`faster_than`: was the same work on its device sooner than in another run?"""
+"""`faster_than`: did the same work reach its device sooner than in another run?"""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed, percent
 
 RESOLUTION_S = 0.1
-"""How exact a time until on the device is, in seconds: throttles work in slices of about this length."""
+"""Uncertainty of the time until data is on the device, in seconds: throttles work in slices of about this length."""
 
 
 class TimedWork(Protocol):
-    """Work of a known amount, and when it was on its device."""
+    """Work of a known amount, and when it reached its device."""
 
     @property
     def target(self) -> str:
-        """Where it was done, as people call it."""
+        """The readable name of where it was done."""
 
     @property
     def work(self) -> Mapping[str, object]:
@@ -34,11 +34,11 @@ class TimedWork(Protocol):
 
     @property
     def complete(self) -> bool:
-        """True if everything that was asked for was done."""
+        """True if all requested work was done."""
 
     @property
     def on_device_s(self) -> float | None:
-        """Seconds until all was on the device; None if nothing waited for that."""
+        """Seconds until all data was on the device; None if the work did not wait for that."""
 
     @property
     def device_side(self) -> Observation:
@@ -46,11 +46,11 @@ class TimedWork(Protocol):
 
 
 def faster_than(run: TimedWork, other: TimedWork, *, by: float = 1.0) -> Verdict:
-    """Judge whether ``run`` was on its device at least ``by`` times as fast as ``other`` was on its own.
+    """Judge whether the work of ``run`` reached its device at least ``by`` times as fast as that of ``other``.
 
     Inconclusive if the two did not do the same work, if one did not wait for its device, if the ratio is too close to
-    ``by`` for times known to about 0.1 s and for the usual noise from run to run (`run_to_run`), and if the machine
-    under an embedded region was the limit in a way that could have changed the answer: it can only make a run slower.
+    ``by`` given times known to about 0.1 s and the usual noise from run to run (`run_to_run`), and if the machine under
+    an embedded region was the limit in a way that could have changed the answer: it can only make a run slower.
 
     Raises TypeError if one has no created files or ``by`` is not a number, ValueError for a ``by`` below 1.
     """
@@ -126,7 +126,7 @@ def _noise_of_ratio(run: TimedWork, other: TimedWork) -> float:
 def _held_by_machine(seen: Run) -> str | None:
     """Return a sentence if the machine under an embedded region was, or may have been, what limited a run.
 
-    The limits there are exact: what no promised ceiling explains was the machine, disks or processors.
+    The region's limits are exact: a rate that no promised ceiling explains was limited by the machine's disks or CPUs.
     """
     if not seen.on_region:
         return None

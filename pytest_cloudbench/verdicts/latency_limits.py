@@ -1,4 +1,4 @@
-"""`latency_at_most`: did I/O, or round trips of a network, take at most the time allowed, on the mean and at most?"""
+"""`latency_at_most`: did I/O, or network round trips, take at most the time allowed, by mean, percentile or maximum?"""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def latency_at_most(
 
     ``latency`` holds what was measured (``mean_s``, ``p50_s`` ...), ``limits`` the largest allowed: "mean", "p50",
     "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" if only
-    these are judged. Latency above a limit is violated, and the sentence says what limited the load, since beyond
-    that I/Os wait for each other. On an embedded region latency is modelled; the verdict is inconclusive if the
-    machine underneath may have raised it above the limit (`machine_explains`), unless the mean follows from the
-    load's own depth at a ceiling, and if that region models no latency. Of a network, ``latency`` are its round trips;
-    a region models none of them.
+    these are judged. Latency above a limit is violated, and the sentence says what limited the load: above that limit,
+    I/Os wait for each other. On an embedded region latency is modelled; the verdict is inconclusive if the machine
+    underneath may have raised it above the limit (`machine_explains`), unless the mean follows from the load's own
+    depth at a ceiling. It is also inconclusive if the region models no latency. For a network, ``latency`` holds round
+    trips, which a region does not model.
 
     Raises ValueError for a percentile that was not measured or an invalid time, TypeError without any limit.
     """

@@ -1,9 +1,9 @@
-"""Between which of a series of runs did the rate change? The two steps of Apache Otava.
+"""Where the rate changed in a series of runs, found by the two steps of Apache Otava.
 
 Split: the runs are divided where both sides differ most, again and again, while a t-test finds a difference. Merge: the
 weakest division is removed until all differ clearly (Fleming et al., Hunter, https://doi.org/10.1145/3578244.3583719).
-The noise has the usual noise of runs as two more runs, as in `not_worse_than`, so that few equal runs prove nothing.
-Otava's own package depends on clients of databases and chats, which this does not need.
+The usual noise of runs counts as two more runs, as in `not_worse_than`, so that few equal runs prove nothing. Otava's
+own package depends on database and chat clients, which are not needed here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_cloudbench.verdicts.run_to_run import noise_of_runs
 SIGNIFICANT = 0.0005
 """Greatest probability that a change between two sides is chance.
 
-Half of Otava's default: so a history of 60 runs without a change has one in fewer than 5 % of cases.
+Half of Otava's default, so that a change is found in fewer than 5 % of histories of 60 runs without one.
 """
 _FIRST_STEP = 10 * SIGNIFICANT
 
@@ -34,7 +34,7 @@ class LevelChange:
 
     @property
     def share(self) -> float:
-        """By how much the rate changed, as a share of that before."""
+        """The change of the rate, as a share of the rate before."""
         return self.after / self.before - 1
 
 
@@ -69,7 +69,7 @@ def level_changes(rates: Sequence[float], *, usual_noise: float) -> list[LevelCh
 
 
 def _best_split(values: Sequence[float], low: int, high: int) -> tuple[int, int, int]:
-    """Return where to divide values[low:high] so that the sums of squares around both means are least."""
+    """Return where to divide values[low:high] so that the sum of squares around both means is smallest."""
     total = sum(values[low:high])
     best, best_at, before = -math.inf, low + 1, 0.0
     for at in range(low + 1, high):
@@ -81,7 +81,7 @@ def _best_split(values: Sequence[float], low: int, high: int) -> tuple[int, int,
 
 
 def _chance(one: Sequence[float], other: Sequence[float], usual: float) -> float:
-    """Return the probability that both sides have one level, by Student's t-test with the usual noise as two runs."""
+    """Return the probability that both sides have one level, by Student's t-test (usual noise: two more runs)."""
     noise = noise_of_runs((one, other), usual)
     error = noise.error * math.sqrt(1 / len(one) + 1 / len(other))
     return two_sided(abs(fmean(one) - fmean(other)) / error, round(noise.degrees))

@@ -14,10 +14,10 @@ SCALED_MAD = 1.4826
 
 
 def level_of(values: Sequence[float]) -> float:
-    """Return the level around which the values lie, insensitive to outliers. Needs one value.
+    """Return the level around which the values lie, insensitive to outliers. Needs at least one value.
 
-    The median, or from 100 values the median of the means of 10 to 15 blocks: means of blocks also show a level
-    between two steps, if a sender counts in whole blocks of data.
+    The median or, from 100 values on, the median of the means of 10 to 15 blocks: means of blocks also show a level
+    between two steps, which occurs if a sender counts in whole blocks of data.
     """
     blocks = min(MOST_BLOCKS, len(values) // BLOCK_SAMPLES)
     if blocks < BLOCK_SAMPLES:
@@ -73,9 +73,10 @@ def falling_splits(
 ) -> list[int]:
     """Return the indices at which the series falls, the most significant first, each the first value after a fall.
 
-    The piece whose best fit of two levels explains most is split there, then the pieces of the pieces, while the
-    level after is lower by the share ``smallest`` of the level before and the split explains more than ``explained``
-    of the sum of squares. A side is at least ``shortest`` values long, and there are at most ``most`` splits.
+    The piece whose best fit of two levels explains most is split there, then the resulting pieces, while the level
+    after the split is lower by at least the share ``smallest`` of the level before, and the split explains more than
+    ``explained`` of the sum of squares. A side is at least ``shortest`` values long, and there are at most ``most``
+    splits.
     """
     sums = [0.0, *accumulate(values)]
     waiting: list[tuple[float, int, int, int]] = []
@@ -116,7 +117,7 @@ def _best_between(
     """Return the falling split of [low, high) from ``first`` to ``last`` that explains most, and how much."""
     start, total, length = sums[low], sums[high] - sums[low], high - low
     mean = total / length
-    # The sum before a split exceeds that of as many means by (fall x count x others / length).
+    # The sum before a split exceeds (mean x count) by (fall x count x others / length).
     best, best_at = 0.0, None
     for at, part in enumerate(sums[first : last + 1], first):
         count = at - low

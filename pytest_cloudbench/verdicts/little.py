@@ -1,9 +1,9 @@
 """Is a measurement consistent with itself? Outstanding I/O against IOPS times mean latency, by Little's law.
 
 The mean number in flight is the rate of completions times the mean time each takes (J. D. C. Little, "A Proof for the
-Queuing Formula L = λW", Operations Research 9, 1961), whatever the device does. So a load that keeps a known number
-of I/Os in flight checks its own figures: if they are far apart, one of the three is wrong, or the load was not the
-one that was asked for.
+Queuing Formula L = λW", Operations Research 9, 1961), whatever the device does. So a load that keeps a known number of
+I/Os in flight checks its own figures: if they are far apart, one of the three is wrong, or the load was not the
+requested one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_cloudbench.verdicts.verdict import Doubt
 from pytest_cloudbench.verdicts.wording import duration, percent
 
 FAR = 0.10
-"""From this share of what was asked on, figures contradict each other; published pairs all lie within 0.05."""
+"""Figures that differ by more than this share contradict each other; published pairs all lie within 0.05."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,11 @@ class InFlight:
     ) -> InFlight:
         """Judge the figures of a load.
 
-        Two things are allowed for besides ``within``. I/Os in flight when the measurement begins and ends are counted
-        in one figure and not in the other: one mean latency of ``runtime_s``, or up to the longest one if a stall held
-        up those at its beginning. And while a job of the generator is at work itself, ``busy`` as a share of its time,
-        its slots may be empty. ``kept`` says whether the load keeps as many in flight as it can at all times.
+        The range allows for two effects besides ``within``. I/Os in flight when the measurement begins and ends are
+        counted in one figure and not in the other: this is one mean latency as a share of ``runtime_s``, or up to the
+        longest latency if a stall delayed those at the beginning. And while a job of the generator itself uses the CPU,
+        for the share ``busy`` of its time, its slots may be empty. ``kept`` says whether the load keeps as many in
+        flight as it can at all times.
         """
         edges, held_up = (
             min(1.0, latency_s / runtime_s) if runtime_s > 0 else 1.0
@@ -68,7 +69,7 @@ class InFlight:
 
     @property
     def consistent(self) -> bool:
-        """True if that is near enough to what was asked."""
+        """True if the number found lies within the plausible range."""
         return self.low <= self.found <= self.high
 
     @property
@@ -99,9 +100,9 @@ def in_flight(run: Run) -> InFlight | None:
 
 
 def inconsistent(run: Run) -> Doubt | None:
-    """Return what is wrong if the figures of a run contradict each other; None for a good one.
+    """Return what is wrong if the figures of a run contradict each other; else None.
 
-    Too few in flight on an embedded region, at a rate that no promised ceiling explains, means that the load's own
+    Too few I/Os in flight on an embedded region, at a rate that no promised ceiling explains, mean that the load's own
     processes waited for the machine: a process that waits has no I/O in flight.
     """
     found = in_flight(run)
@@ -120,7 +121,7 @@ def inconsistent(run: Run) -> Doubt | None:
 
 
 def _held_by_a_promise(run: Run) -> bool:
-    """Return True if a promised ceiling explains the rate of a run or of a plateau: a mean over a fall lies at none."""
+    """Return True if a promised ceiling explains the rate of a run or of a plateau: a mean over a fall matches none."""
     if run.bounds(run.rates):
         return True
     line, counters = run.timeline(Iops(0)), run.counters

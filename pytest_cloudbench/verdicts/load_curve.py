@@ -1,4 +1,4 @@
-"""Curves of latency over load: what judges see of one, its knee, and two of them side by side."""
+"""Curves of latency over load: the view that judges use, the knee, and the comparison of two curves."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class StepRun(Observation, Protocol):
 
 
 class StepView(Protocol):
-    """One step of a load sweep: an open-loop run at a rate asked for."""
+    """One step of a load sweep: an open-loop run at a requested rate."""
 
     @property
     def percent(self) -> float:
-        """The rate asked for, in per cent of the maximum found."""
+        """The requested rate, in per cent of the maximum found."""
 
     @property
     def asked(self) -> Iops:
-        """The rate asked for."""
+        """The requested rate."""
 
     @property
     def measurement(self) -> StepRun: ...
@@ -67,12 +67,12 @@ class LoadCurve(Protocol):
 
 
 def checked_percentile(percentile: object) -> float | None:
-    """Return a percentile that was measured; None is the mean. Raises ValueError with the known ones."""
+    """Return a percentile that was measured; None is the mean. Raises ValueError, which lists the known ones."""
     if percentile is None or percentile == "mean":
         return None
     text = percentile.removeprefix("p") if isinstance(percentile, str) else percentile
     try:
-        value = float(text)  # type: ignore[arg-type]  # what cannot be one raises
+        value = float(text)  # type: ignore[arg-type]  # raises if it is not a number
     except (TypeError, ValueError):
         value = math.nan
     if isinstance(percentile, bool) or value not in PERCENTILES:
@@ -92,7 +92,7 @@ def latency_at(run: StepRun, percentile: float | None) -> float | None:
 
 
 def latency_name(percentile: float | None) -> str:
-    """Return its name in a sentence: "mean latency", "p99 latency"."""
+    """Return the name of a latency in a sentence: "mean latency", "p99 latency"."""
     return "mean latency" if percentile is None else f"p{percentile:g} latency"
 
 
@@ -176,7 +176,7 @@ def compare_curves(
 
 
 def _points(steps: Sequence[StepView], percentile: float | None) -> list[tuple[float, float]]:
-    """Return load carried and latency while the load grows: beyond saturation one load has many latencies."""
+    """Return carried load and latency of steps while the load grows: beyond saturation one load has many latencies."""
     points: list[tuple[float, float]] = []
     for step in steps:
         latency = latency_at(step.measurement, percentile)
@@ -200,10 +200,10 @@ def knee_index(load: Sequence[float], latency: Sequence[float]) -> int | None:
     runs ahead of the latency until the knee, so the knee is the point of the largest lead, if the curve then turns:
     the lead must fall by more than one mean step of the load (a sensitivity of 1) before another lead is as large.
 
-    The points keep the order of the requested load: past saturation the load served no longer grows, and the curve
-    goes straight up. They are too few for the smoothing with which the method begins on long noisy series.
+    The points keep the order of the requested load: past saturation the load served no longer grows, and the curve goes
+    straight up. The points are too few for the smoothing with which the method begins on long noisy series.
 
-    ``load`` and ``latency`` have one length, in any units.
+    ``load`` and ``latency`` may be in any units. Raises ValueError if their lengths differ.
     """
     if len(load) != len(latency):
         raise ValueError(f"{len(load)} loads and {len(latency)} latencies do not belong together")

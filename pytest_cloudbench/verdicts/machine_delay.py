@@ -1,4 +1,4 @@
-"""How much of the delay of a run's I/Os the machine under an embedded region added: measured there, not guessed.
+"""The part of the delay of a run's I/Os that the machine under an embedded region added: measured there, not guessed.
 
 The region answers each I/O at a modelled time or, if its machine is busy, later. It counts both parts. An I/O may
 also wait before it reaches the region; a load that keeps its I/Os outstanding sees that in its own latency.
@@ -51,8 +51,8 @@ def machine_disturbed(run: Run) -> bool:
 def machine_to_blame(run: Run) -> bool:
     """Return True if the machine under an embedded region explains what no promise explains.
 
-    It does unless it is measured to have added little. If the latency of a load is unknown, only the device's part
-    was measured: the load's processes may have waited for the machine too.
+    It does unless it was measured to have added little delay. If the latency of a load is unknown, only the device's
+    part was measured: the load's processes may have waited for the machine too.
     """
     measured = run.machine_delay is not None and math.isfinite(run.latency_mean_s)
     return run.on_region and (machine_disturbed(run) or not measured)
@@ -61,9 +61,9 @@ def machine_to_blame(run: Run) -> bool:
 def rate_on_time(run: Run) -> Iops | None:
     """Return the rate that a region would have served if its machine had always been on time; None if unknown.
 
-    By Little's law: the I/Os in flight at the region, divided by the time that each takes by the model, which is known
-    of whole runs only. A limit serves the pieces of a large I/O one after another, so half of one I/O is done already;
-    without a limit that acts, how many of them are in flight is unknown.
+    By Little's law: the I/Os in flight at the region, divided by the modelled time of each, which is known for whole
+    runs only. A limit serves the pieces of a large I/O one after another, so on average half of one I/O is done
+    already. If no limit acts, the number of pieces in flight is unknown.
     """
     delay, outstanding = run.machine_delay, run.outstanding_asked
     known = delay is not None and math.isfinite(run.latency_mean_s) and keeps_in_flight(run)
@@ -85,9 +85,10 @@ def on_time_reaches(run: Run, least: Rate) -> bool:
 def machine_explains(run: Run, name: str, measured_s: float, limit_s: float, mean_s: float) -> bool:
     """Return True if ``measured_s`` may be above ``limit_s`` only because of the machine under an embedded region.
 
-    ``name`` is "mean", "p50" ... "max", ``mean_s`` the mean of the same I/Os; seconds. The machine's share of a
-    percentile is that of the mean. But a machine that is late for a few I/Os moves only p99.9 and the longest; these
-    count as its doing unless all the time it added, put on the slowest I/Os, would not reach that far.
+    ``name`` is "mean", "p50" ... "max", ``mean_s`` the mean of the same I/Os; both times are in seconds. The machine's
+    share of a percentile is taken to be that of the mean. But a machine that is late for a few I/Os raises only p99.9
+    and the maximum; it explains these unless all the time it added, put on the slowest I/Os, could not raise them that
+    far.
     """
     delay, share = run.machine_delay, machine_share(run)
     if delay is None or share is None:
@@ -102,10 +103,10 @@ def machine_explains(run: Run, name: str, measured_s: float, limit_s: float, mea
 
 
 def waited_without_need(run: Run) -> Ceiling | None:
-    """Return the ceiling that I/Os of a region waited for although their load asked for less than any; None if none.
+    """Return a ceiling that I/Os of a region waited for although their load requested less than each; else None.
 
-    A load that limits its own rate sends its I/Os in bursts after its machine did not let it run. The modelled time
-    includes how long they then wait for each other.
+    A load that limits its own rate sends a burst of I/Os after its machine did not let it run. The modelled time
+    includes the time that these then wait for each other.
     """
     own, counters, envelope = run.job_limit, run.counters, run.envelope
     if own is None or counters is None or run.machine_delay is None:
@@ -153,7 +154,7 @@ def _took_s(run: Run, delay: MachineDelay) -> float:
     """Return the mean time from when an I/O left the queue before its volume until it was answered, in seconds.
 
     The load's own latency shows it, if that is the latency of single I/Os. If more are outstanding than the volumes'
-    queues hold, it follows from that number by Little's law.
+    queues hold, the time follows from the size of the queues by Little's law.
     """
     seen_s = delay.modelled_s + delay.late_s
     latency_s, iops = run.latency_mean_s, run.rates.iops.per_second
@@ -162,12 +163,12 @@ def _took_s(run: Run, delay: MachineDelay) -> float:
         return seen_s
     pieces = _pieces(run)
     if pieces > 1:
-        # An I/O takes as long as the last of its pieces, whose mean is at least half of that.
+        # An I/O takes as long as the last of its pieces; the mean time of a piece is at least half of that.
         latency_s /= 2
     return max(seen_s, min(latency_s, QUEUE * delay.volumes / (iops * pieces)))
 
 
 def _pieces(run: Run) -> int:
-    """Return into how many I/Os of the volume one of the load is split."""
+    """Return the number of volume I/Os into which one I/O of the load is split."""
     unit = run.envelope.io_unit if run.envelope.ceilings else run.block_size
     return -(-run.block_size.bytes // unit.bytes)

@@ -39,8 +39,8 @@ _LOSS_TO_REPORT = 0.001
 class NetworkRun(Run):
     """A run over a network: what arrived, all streams together, without headers.
 
-    ``whole`` is the mean of the whole run, which also ``streams`` are of, ``lost_share`` the share of UDP's datagrams
-    that did not arrive (None for TCP).
+    ``whole`` and ``streams`` are means of the whole run, ``lost_share`` is the share of UDP datagrams that did not
+    arrive (None for TCP).
     """
 
     kind = "a network"
@@ -59,7 +59,7 @@ class NetworkRun(Run):
 
     @classmethod
     def of(cls, obs: NetworkObservation) -> NetworkRun:
-        """Return the view of a measurement; what it does not say is unknown."""
+        """Return the view of a measurement; an attribute that it lacks is unknown."""
         damage = damage_of(obs, {"throughput": obs.throughput})
         asked: object = getattr(obs, "asked", None)
         own, lost = getattr(obs, "rate_asked", None), getattr(obs, "lost_percent", None)
@@ -114,7 +114,7 @@ class NetworkRun(Run):
         return line.of_real_seconds(line.values)
 
     def part(self, line: Timeline, kept: Plateau, where: str) -> NetworkRun:
-        """Return the part of this run that is one plateau of ``line``; counters and streams stay the whole run's."""
+        """Return the part of this run that is one plateau of ``line``; counters and streams stay those of the run."""
         values = line.of_real_seconds(kept.values)
         return replace(
             self.for_samples(values, Bandwidth(kept.mean)),
@@ -203,9 +203,9 @@ class NetworkRun(Run):
     def bounds(self, rate: Rates, *, but: Sequence[Bound] = ()) -> tuple[NetworkLevel, ...]:
         """Return the promised levels at which a rate lies.
 
-        Those whose counters confirm them if there are any, else those whose counters do not deny them: no packet
-        above an allowance speaks against an end only if something else lies as near, or if the region is embedded:
-        its counters are exact, and a machine may happen to carry just as much.
+        Those that counters confirm if there are any, else those that counters do not deny. A count of no packets above
+        an allowance excludes a level only if another level is possible, or on an embedded region: its counters are
+        exact, and its machine may happen to carry just as much.
         """
         excluded = [level for level in but if isinstance(level, NetworkLevel)]
         found = [
@@ -235,7 +235,7 @@ class NetworkRun(Run):
         )
 
     def unequal_streams(self, level: NetworkLevel) -> bool:
-        """Return True if the streams show that it was not one flow's limit: each would have to lie at it."""
+        """Return True if the streams rule out a limit per flow: with one, each stream would lie at it."""
         if len(self.streams) < 2:
             return False
         each = level.rate / len(self.streams)
@@ -291,7 +291,7 @@ class NetworkRun(Run):
 
 
 def _header_share(obs: NetworkObservation, asked: object, lost_share: float | None) -> float:
-    """Return the share of a wire's rate that headers take, so that this much of a limit is never data."""
+    """Return the share of a wire's rate that headers take, so this share of a limit is never data."""
     if (datagram := _size(asked, "length_bytes")) and lost_share is not None:
         frames = math.ceil((datagram + _UDP_BYTES) / (USUAL_MTU - _IP_BYTES))
         headers = frames * (_ETHERNET_BYTES + _IP_BYTES) + _UDP_BYTES
@@ -301,7 +301,7 @@ def _header_share(obs: NetworkObservation, asked: object, lost_share: float | No
 
 
 def _size(asked: object, name: str) -> int | None:
-    """Return a size that the job asked for, in bytes."""
+    """Return a size that the job requested, in bytes; None if it requested none."""
     size = asked.get(name) if isinstance(asked, Mapping) else None
     return size if isinstance(size, int) and size > 0 else None
 

@@ -1,11 +1,11 @@
-"""`not_worse_than`: is a run as good as earlier ones of the same workload, beyond what runs differ anyway?
+"""`not_worse_than`: is a run as good as earlier ones of the same workload, apart from the noise between runs?
 
 The rates, or latencies at a set rate, are compared as logarithms. Runs under the same conditions show how much runs
-differ. A usual noise counts as two more runs, because a few runs may be alike by chance, and because one alone shows
-nothing.
+differ. A usual noise counts as two more runs, because a few runs may be alike by chance, and one run alone shows no
+noise.
 
-The level to keep is that of the latest conditions that were accepted. If every comparison of a run under new conditions
-was inconclusive, it is still that before them: else a loss that one run cannot show would be the level of the next.
+The level to keep is that of the latest accepted conditions. Conditions under which every comparison was inconclusive
+are not accepted: else a loss that one run cannot show would be the level for the next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pytest_cloudbench.verdicts.wording import listed, percent, tolerance
 
 CONFIDENCE = 0.95
 _FIGURES = re.compile(r"/(?!s\b)")
-"""What parts the figures of a volume: "gp3 500 GiB/6,000 IOPS/125 MiB/s"."""
+"""Separates the figures of a volume: "gp3 500 GiB/6,000 IOPS/125 MiB/s"."""
 
 Setup = Mapping[str, str]
 """The conditions of a measurement in words, by their names: "instance", "zone" ... Unknown ones are absent."""
@@ -42,7 +42,7 @@ Setup = Mapping[str, str]
 class EarlierRun:
     """One earlier measurement: its run's id, what was measured, and its conditions.
 
-    ``undecided`` is True if it was itself compared with earlier runs, and that was inconclusive.
+    ``undecided`` is True if it was itself compared with earlier runs, and the result was inconclusive.
     """
 
     name: str
@@ -92,13 +92,14 @@ def not_worse_than(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0
     If the job set its own rate and kept it each time, the mean latency is compared, and may be longer by that share.
 
     ``by`` is a share of 1, or a text such as "5%". Held or violated if the 95 % interval of the difference lies wholly
-    on one side of that; it accounts for how much runs differ from each other and for the noise within this run. Better
-    is always held. Inconclusive within the interval, without an earlier run under comparable conditions, and if this
-    run was slower because of its job, its generator or the machine under an embedded region.
+    on one side of that share; it accounts for how much runs differ from each other and for the noise within this run. A
+    better run is never violated. Inconclusive within the interval, without an earlier run under comparable conditions,
+    and if this run was slower because of its job, its generator or the machine under an embedded region.
 
-    One of several repeats leans to a side only beyond the 95 % interval of the earlier runs' level, which all share.
+    One of several repeats leans to a side only beyond the 95 % interval of the earlier runs' level, which all repeats
+    share.
 
-    Raises TypeError and ValueError for a ``by`` that is no share from 0 to below 1.
+    Raises TypeError and ValueError for a ``by`` that is not a share from 0 to below 1.
     """
     allowed = checked_by(by)
     now = run_of(obs)
@@ -196,7 +197,7 @@ def _proves_nothing(run: Run) -> Doubt | None:
 
 
 def incomparable(then: Run, now: Run) -> str:
-    """Return in which condition two runs differ that makes their rates incomparable; "" if in none."""
+    """Return a difference between two runs that makes their rates incomparable; "" if there is none."""
     pairs = [
         ("a load on", then.kind, now.kind),
         ("a rate of", *("I/Os" if isinstance(run.rate, Iops) else "bytes" for run in (then, now))),
@@ -214,13 +215,13 @@ def _region_kind(run: Run) -> str:
 
 
 def changes(then: Setup, now: Setup) -> list[str]:
-    """Return each condition that differs and is known of both: "gp3 500 GiB/6,000 IOPS -> 4,000 IOPS"."""
+    """Return each condition that differs and is known for both: "gp3 500 GiB/6,000 IOPS -> 4,000 IOPS"."""
     both = [name for name in now if name in then]
     return [change(name, then[name], now[name]) for name in both if then[name] != now[name]]
 
 
 def change(name: str, then: str, now: str) -> str:
-    """Return one changed condition. Of a target, figures that are the same are not repeated."""
+    """Return one changed condition. For a target, unchanged figures are not repeated."""
     if name != "target":
         return f"{name} {then} -> {now}"
     old, new = _FIGURES.split(then), _FIGURES.split(now)
@@ -242,14 +243,14 @@ def _views(runs: Sequence[EarlierRun]) -> list[Run]:
 
 
 def _level_runs(runs: Sequence[EarlierRun]) -> list[EarlierRun]:
-    """Return the runs whose mean is the level to keep: all under the latest conditions that were accepted."""
+    """Return the runs whose mean is the level to keep: those under the latest accepted conditions, else the first."""
     groups = _by_conditions(runs)
     accepted = [group for group in groups if not all(each.undecided for each in group)]
     return accepted[-1] if accepted else groups[0]
 
 
 def _by_conditions(runs: Sequence[EarlierRun]) -> list[list[EarlierRun]]:
-    """Return the runs under the same conditions together, those with the latest run last."""
+    """Return the runs grouped by conditions, the group with the latest run last."""
     groups: dict[tuple[tuple[str, str], ...], list[EarlierRun]] = {}
     for each in runs:
         key = tuple(sorted(each.setup.items()))
@@ -258,9 +259,9 @@ def _by_conditions(runs: Sequence[EarlierRun]) -> list[list[EarlierRun]]:
 
 
 def not_worse_if_known(obs: AnyObservation, earlier: Earlier, *, by: float | str = 0.05) -> Verdict | str:
-    """Judge as `not_worse_than`, for a test that did not ask for it. Return why in words if there is no verdict.
+    """Judge like `not_worse_than`, for a test that did not request it. Return the reason if there is no verdict.
 
-    A rate that the job set itself says nothing of its target. The latency then does, but it differs so much from run
+    A rate that the job set itself says nothing about its target. Only the latency does, but it differs so much from run
     to run that only a large difference decides.
     """
     now = run_of(obs)

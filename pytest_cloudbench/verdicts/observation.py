@@ -24,9 +24,9 @@ class GeneratorLoad:
 
     @classmethod
     def of_hosts(cls, each: Sequence[tuple[str, GeneratorLoad]]) -> GeneratorLoad:
-        """Return the load of several hosts, each with its machine: that of the busiest machine.
+        """Return the load of several hosts, each with its machine's name: that of the busiest machine.
 
-        Hosts with the same name of a machine share its CPUs.
+        Hosts with the same machine name share its CPUs.
         """
         busiest = max(load.cpu_percent_busiest for _, load in each)
         machines: dict[str, tuple[float, int | None]] = {}
@@ -41,9 +41,9 @@ class GeneratorLoad:
 
 @dataclass(frozen=True)
 class MachineDelay:
-    """What a region counted of a run: I/Os answered, and means per I/O in seconds.
+    """What a region counted during a run: I/Os answered, and means per I/O in seconds.
 
-    ``modelled_s`` is the modelled time, with the waiting at limits, ``late_s`` the delay that the machine added,
+    ``modelled_s`` is the modelled time, including the wait at limits, ``late_s`` the delay that the machine added,
     ``volumes`` the number of volumes.
     """
 
@@ -69,7 +69,7 @@ class RateSeries(Protocol):
 
     These attributes are optional: ``damage`` (what is wrong with the samples; then there are none), ``latency_s`` (the
     mean latency of each), ``gapless`` (True if each sample covers all of the time since the one before, so that its
-    length may vary) and ``of_devices`` (True if the devices counted it, with what a file system adds to the load).
+    length may vary) and ``of_devices`` (True if counted at the devices, including what a file system adds to the load).
     """
 
     @property
@@ -92,16 +92,15 @@ class SeriesView(RateSeries, Protocol):
 class Observation(Protocol):
     """One measurement on storage.
 
-    These attributes are optional, and None means unknown: ``generator`` (a `GeneratorLoad`), ``rate_asked`` (an Iops
-    or Throughput to which the job itself limited its load, jobs and directions summed), ``idle_at_start_s`` (for how
-    long the load at first gave the target nothing to do), ``more_load_by`` (the options to raise for more outstanding
-    I/O, if they are not fio's), ``carried_with_as_many`` (an Iops that this target carried with no more I/Os
-    outstanding), ``keeps_outstanding`` (whether the load by its own parameters keeps ``outstanding_asked`` in flight
-    at all times), ``machine_delay`` (the `MachineDelay` that an embedded region counted), ``modelled_latency``
-    ("none" if that region models no latency), ``ios_merge`` (True if the kernel decides how many I/Os carry the
-    data, so the run's rate is its bytes), ``share_of_others`` (the share of what the devices moved during the run
-    that was of other loads, at least), ``reads_nothing`` (why its reads did not reach the storage), ``asked``,
-    ``conditions`` and ``time_compression``.
+    These attributes are optional, and None means unknown: ``generator`` (a `GeneratorLoad`), ``rate_asked`` (an Iops or
+    Throughput to which the job itself limited its load, jobs and directions summed), ``idle_at_start_s`` (how long the
+    target had nothing to do at the start), ``more_load_by`` (the options to raise for more outstanding I/O, if they are
+    not fio's), ``carried_with_as_many`` (an Iops that this target carried with as many I/Os outstanding, or fewer),
+    ``keeps_outstanding`` (whether the load by its own parameters keeps ``outstanding_asked`` in flight at all times),
+    ``machine_delay`` (the `MachineDelay` that an embedded region counted), ``modelled_latency`` ("none" if that region
+    models no latency), ``ios_merge`` (True if the kernel decides how many I/Os carry the data, so the run's rate is its
+    bytes), ``share_of_others`` (the least share of the devices' bytes during the run that other loads moved),
+    ``reads_nothing`` (why its reads did not reach the storage), ``asked``, ``conditions`` and ``time_compression``.
     """
 
     @property

@@ -1,7 +1,7 @@
 """Do a run's seconds lie where a limit would hold them? A mean at a limit alone does not show that.
 
-A limit with more demand than it serves yields the same every second. What alternates around it, drifts through it or
-exceeds it for whole seconds was not held by it.
+A limit with more demand than it serves yields the same every second. A rate that alternates around it, drifts through
+it or exceeds it for whole seconds was not held by it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_cloudbench.verdicts.verdict import Doubt
 from pytest_cloudbench.verdicts.wording import percent, tolerance
 
 FEWEST_NEAR = 1 / 3
-"""At least this share of the seconds lies within `NEAR` of a limit that held them: of noise of 9 %, 42 % do."""
+"""At least this share of the seconds lies within `NEAR` of a limit that held them: with noise of 9 %, 42 % do."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Spread:
 
     @property
     def text(self) -> str:
-        """What no limit does, in words."""
+        """Why no limit held these seconds, in words."""
         near, above = percent(self.near / self.samples), percent(self.above / self.samples)
         return (
             f"no limit yields such seconds: {near} of {self.samples:,} lie within {tolerance(NEAR)} of it, {above} are "
@@ -47,7 +47,7 @@ class Spread:
 def spread_at(run: Run, level: Rate) -> Spread | None:
     """Return how a run's seconds lie around a limit; None if they are too few to tell.
 
-    The mean counts as the limit too: stalls and headers lower all of it.
+    Seconds between the mean and the limit count as near too: stalls and headers lower the whole run.
     """
     values = run.samples(level)
     if len(values) < FEWEST_FOR_HALVES:

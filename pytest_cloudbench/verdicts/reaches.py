@@ -1,4 +1,4 @@
-"""`reaches`: did the load get at least what was promised, on the mean or for a share of the time?"""
+"""`reaches`: did the load get at least what was promised, on average or for a share of the time?"""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def reaches(
 ) -> Verdict:
     """Judge whether a run reached ``target``.
 
-    ``target`` is a ceiling, a rate, or a text such as "3,000 IOPS". Held when the mean is at least
-    ``1 - within`` of it; the share of headers on the wire counts as reached. A ceiling is judged on the part of the
-    run of which it speaks: a limit that bursts before the rate fell because its credits were spent, a network's
-    baseline after the last lasting fall. A plain rate is judged on the whole run. With ``share`` (such as 0.999)
-    the one-second series is judged instead: held when the share of samples at or above the same floor, with its
-    95 % Wilson interval, is consistent with that share of the time. Samples below that come in clusters count as fewer,
-    and are inconclusive if that alone makes them consistent.
+    ``target`` is a ceiling, a rate, or a text such as "3,000 IOPS". Held when the mean is at least ``1 - within`` of
+    it; the share of headers on the wire counts as reached. A ceiling is judged on the part of the run to which it
+    applies: a limit that bursts, before the rate fell because its credits were spent; a network's baseline, after the
+    last lasting fall. A plain rate is judged on the whole run. With ``share`` (such as 0.999) the one-second series is
+    judged instead: held when the share of samples at or above the same floor, with its 95 % Wilson interval, is
+    consistent with that share of the time. Samples below the floor that come in clusters count as fewer; the verdict is
+    inconclusive if that alone makes them consistent.
 
     A shortfall is violated when a promised limit explains it or nothing does, and inconclusive when
     the load, its generator or the machine under an embedded region was the limit.

@@ -55,19 +55,19 @@ class Repeat:
 
 @cache
 def exceptions_allowed(repeats: int) -> int | None:
-    """Return how many of so many repeats may differ from the others in a decision at 95 %; None for fewer than 6."""
+    """Return how many of ``repeats`` may differ from the others in a decision at 95 %; None for fewer than 6."""
     enough = [each for each in range(repeats // 2) if confidence_of(repeats, each) >= CONFIDENCE]
     return max(enough, default=None)
 
 
 def confidence_of(repeats: int, allowed: int) -> float:
-    """Return how surely the values between the extremes beyond ``allowed`` enclose the median, as a share of 1."""
+    """Return the confidence, a share of 1, that values without ``allowed`` at either end enclose the median."""
     beyond = sum(math.comb(repeats, each) for each in range(allowed + 1))
     return 1 - math.ldexp(2 * beyond, -repeats)
 
 
 def repeats_to_decide(repeats: int, against: int) -> int:
-    """Return how many more repeats decide, all in favour, if ``against`` of the present ones are not."""
+    """Return how many more repeats, all in favour, would decide if ``against`` of the present ones are not."""
     more = 0
     while (allowed := exceptions_allowed(repeats + more)) is None or allowed < against:
         more += 1
@@ -77,8 +77,8 @@ def repeats_to_decide(repeats: int, against: int) -> int:
 def over_repeats(repeats: Sequence[Repeat]) -> Verdict:
     """Return the verdict over all repeats of a promise; at least one of them has a verdict.
 
-    A repeat without a verdict, or with an inconclusive one, speaks neither for nor against the promise, and a decision
-    must stand whichever it would have been.
+    A repeat without a verdict, or with an inconclusive one, speaks neither for nor against the promise, so a decision
+    must not depend on its possible outcome.
     """
     total = len(repeats)
     judged = [each for each in repeats if each.verdict is not None]
@@ -154,7 +154,7 @@ class _Figures:
 
     @classmethod
     def _of_latencies(cls, latencies: Sequence[Mapping[str, float]]) -> _Figures:
-        """Return the figures of verdicts on latency; each of ``latencies`` has seconds by their names."""
+        """Return the figures of verdicts on latency; each of ``latencies`` maps names to seconds."""
         texts, middles = [], []
         for name in latencies[0]:
             values = sorted(each[name] for each in latencies if math.isfinite(each.get(name, math.nan)))
@@ -167,7 +167,7 @@ class _Figures:
 
 
 def _sure(values: int) -> str:
-    """Return how sure the interval of so many values is, as the beginning of its figures."""
+    """Return the confidence of the interval of this many values, as the words before its figures."""
     allowed = exceptions_allowed(values)
     return "" if allowed is None else f"{figure(confidence_of(values, allowed) * 100, 1)} % interval "
 
@@ -207,7 +207,7 @@ def _what_would_decide(total: int, count: dict[Outcome, int]) -> str:
 
 
 def _exceptions(repeats: Sequence[Repeat], outcome: Outcome) -> list[str]:
-    """Return a text for each kind of repeat that does not hold: which they are, and the reason that the first gives."""
+    """Return a text for each kind of repeat that does not hold: which they are, and the reason of the first."""
     texts = []
     for kind in (Outcome.VIOLATED, Outcome.INCONCLUSIVE):
         found = [each for each in repeats if each.verdict is not None and each.outcome is kind]
@@ -226,7 +226,7 @@ def _named(repeats: Sequence[Repeat]) -> str:
 
 
 def _limits(judged: Sequence[Repeat], outcome: Outcome) -> tuple[Ceiling, ...]:
-    """Return the limits that the repeats with the same outcome name; hardware of each repeat has its own."""
+    """Return the limits that repeats with this outcome name, equal ones once: each repeat's hardware has its own."""
     found: dict[tuple[Any, ...], Ceiling] = {}
     for each in judged:
         if each.verdict is not None and each.outcome is outcome:

@@ -1,4 +1,4 @@
-"""One view of a run, made from a measurement or anything that shows the same."""
+"""One view of a run, made from a measurement or any object with the same attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AnyObservation = Observation | NetworkObservation | Run
 
 
 def run_of(obs: AnyObservation) -> StorageRun | NetworkRun:
-    """Return the view of a run, on storage or over a network; a view stays itself.
+    """Return the view of a run, on storage or over a network; a view is returned unchanged.
 
     Damaged data (`damage.py`) leave the view without a series, and every verdict on it is inconclusive with that
     reason.
@@ -25,5 +25,5 @@ def run_of(obs: AnyObservation) -> StorageRun | NetworkRun:
 
 
 def is_of_network(obs: object) -> TypeGuard[NetworkObservation]:
-    """Return True for a measurement of a network: its streams tell it from one of storage."""
+    """Return True for a measurement of a network: only these have streams."""
     return hasattr(obs, "streams")

@@ -1,4 +1,4 @@
-"""How much runs of one workload differ from each other, for which the seconds of one run are no evidence."""
+"""How much runs of one workload differ from each other, which the seconds of one run cannot show."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Measuring Performance Variability of EC2, 2018). That is 2 to 3 %, since some tw
 USUAL_NOISE_ON_REGION = 0.005
 """The same on an embedded region, whose limits are exact to 0.8 % over any 10 s (measured, November 2026)."""
 USUAL_LATENCY_NOISE = 0.10
-"""The same of the mean latency at a set load: a choice of this project.
+"""The same for the mean latency at a set rate: a choice of this project.
 
-No limit holds a latency, so it differs more than a rate. What an embedded region models of it differed by 6 to 13 %
+No limit holds a latency, so it differs more than a rate. A modelled latency on an embedded region differed by 6 to 13 %
 on a very busy machine (measured, November 2026).
 """
 _KNOWN_FROM_RUNS = 10
 """Two single runs are compared as if ten runs had shown the usual noise."""
 _USUAL_DEGREES = 2
-"""The usual noise counts as so many more runs beside those that were measured."""
+"""The usual noise counts as this many runs in addition to those that were measured."""
 
 
 def usual_noise(*, on_region: bool) -> float:
@@ -34,12 +34,12 @@ def usual_noise(*, on_region: bool) -> float:
 
 
 def of_single_runs(one: float, other: float) -> Noise:
-    """Return the noise of the difference of two single runs, of which each has this one from run to run."""
+    """Return the noise of the difference of two single runs, from the noise from run to run of each."""
     return Noise(math.hypot(one, other), _KNOWN_FROM_RUNS - 1)
 
 
 def noise_of_runs(groups: Collection[Sequence[float]], usual: float) -> Noise:
-    """Return the noise of one run by the logarithms of runs, each group around its own mean.
+    """Return the noise of one run from the logarithms of several, each group around its own mean.
 
     The usual noise, a share of the rate, counts as two more runs, so that a few runs that are alike prove nothing.
     """

@@ -1,7 +1,8 @@
-"""What every judge sees of a run: its rates, ceilings, series, generator and counters, whatever it was a run of.
+"""What every judge sees of a run: its rates, ceilings, series, generator and counters, on storage or over a network.
 
-`Run` holds what storage and networks share. `StorageRun` and `NetworkRun` add what only one of them has; the data of
-the other are neutral values there (no headers, no streams, no outstanding I/O), so a judge asks for no kind.
+`Run` holds what storage and networks share. `StorageRun` and `NetworkRun` add what only one of them has. For data of
+the other kind they have neutral values (no headers, no streams, no outstanding I/O), so a judge need not check the
+kind.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ NEAR = 0.05
 ABOVE = 0.10
 """A limit does not yield this much more than itself over a run: something else served it."""
 FAR_ABOVE = 0.25
-"""A limit does not yield this much more than itself for a second; a bucket that was full gives so much only once."""
+"""A limit does not yield this much more than itself for a second; a full bucket yields so much only once."""
 SATURATED_PERCENT = 95.0
-"""From this use of a CPU on, a load generator counts as the limit."""
+"""A load generator that uses at least this much of a CPU counts as the limit."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Goal:
-    """What `reaches` is asked of a run: ``label`` names a ceiling, empty for a plain rate.
+    """What `reaches` requires of a run: ``label`` names a ceiling, empty for a plain rate.
 
     ``spent`` is True for what remains of ``ceilings`` once their credits are gone.
     """
@@ -91,14 +92,13 @@ class Run(ABC):
     ``job_limit`` is the limit that the job set on its own load, as it was given; None without one.
 
     ``keeps_outstanding`` says whether the load by its own parameters keeps ``outstanding_asked`` I/Os in flight at all
-    times (None if it does not say), ``carried_with_as_many`` is a rate that this target carried with no more of
-    them, ``more_load_by`` names the options to raise for more. ``modelled_latency`` is "none" if the embedded
-    region models no latency, ``share_of_others`` the share of what the devices moved that was of other loads, at least,
-    ``idle_at_start_s`` for how long the load at first gave the target nothing to do, ``reads_nothing`` why its reads
-    did not reach the storage.
-    ``header_share`` is the share of the wire's rate that headers take, ``streams`` are the means of the connections,
-    ``machine_rate`` is what the machine under an embedded region carries without any shaping, ``tool`` the generator's
-    versions and processes: "iperf3 3.12, 1 process".
+    times (None if it does not say), ``carried_with_as_many`` is a rate that this target carried with as many of them or
+    fewer, ``more_load_by`` names the options to raise for more. ``modelled_latency`` is "none" if the embedded region
+    models no latency, ``share_of_others`` the least share of the devices' bytes that other loads moved,
+    ``idle_at_start_s`` how long the target had nothing to do at the start, ``reads_nothing`` why its reads did not
+    reach the storage. ``header_share`` is the share of the wire's rate that headers take, ``streams`` are the means of
+    the connections, ``machine_rate`` is what the machine under an embedded region carries without any shaping, ``tool``
+    the generator's versions and processes: "iperf3 3.12, 1 process".
     """
 
     kind: ClassVar[str]
@@ -107,11 +107,11 @@ class Run(ABC):
     lift_limit: ClassVar[str]
     """What to do about the job's own limit, in the words of the call."""
     nothing: ClassVar[str]
-    """What a run without a rate looks like."""
+    """What happened in a run with a rate of zero, in words."""
     falls_explain: ClassVar[bool]
     """True if a lasting fall to any level is why the mean of the whole run is low."""
     workers: ClassVar[tuple[str, str]]
-    """What the load generator's parts are called, one and several of them."""
+    """The name of the load generator's parts, singular and plural."""
 
     block_size: Size
     """The size of one I/O; one byte for a network."""
@@ -128,7 +128,7 @@ class Run(ABC):
     where: str = ""
     part_details: dict[str, Any] = field(default_factory=dict)
 
-    # Known of storage only.
+    # Storage only.
     outstanding_asked: int | None = None
     latency_mean_s: float = math.nan
     latency_max_s: float = 0.0
@@ -141,7 +141,7 @@ class Run(ABC):
     more_load_by: str = "iodepth or numjobs"
     share_of_others: float | None = None
     reads_nothing: str = ""
-    # Known of a network only.
+    # Network only.
     header_share: float = 0.0
     streams: tuple[Bandwidth, ...] = ()
     machine_rate: Bandwidth | None = None
@@ -156,7 +156,7 @@ class Run(ABC):
     @property
     @abstractmethod
     def rate(self) -> Rate:
-        """The mean in the quantity that people use: IOPS of storage, Gbit/s of a network."""
+        """The mean in the usual quantity: IOPS for storage, Gbit/s for a network."""
 
     @property
     @abstractmethod
@@ -179,7 +179,7 @@ class Run(ABC):
         return rate if isinstance(rate, Iops) == isinstance(like, Iops) else self.rates_of(rate).like(like)
 
     def shown(self, rate: Rate) -> Rate:
-        """Return the rate in the unit in which this kind of run is spoken of."""
+        """Return the rate in the usual unit of this kind of run."""
         return rate
 
     # Series
@@ -208,16 +208,16 @@ class Run(ABC):
     # Limits
 
     def parse_target(self, target: object, call: str) -> Ceiling | Rate:
-        """Return the ceiling or rate that a caller's target means. Raises TypeError and ValueError."""
+        """Return the ceiling or rate that a caller's target means. Raises TypeError or ValueError if it is invalid."""
         return as_rate_or_ceiling(target, call, network=self.kind != "storage")
 
     @abstractmethod
     def asked_of(self, target: Ceiling | Rate) -> Rate:
-        """Return the rate that a parsed target asks of this run."""
+        """Return the rate that a parsed target requires of this run."""
 
     @abstractmethod
     def goal(self, target: object, call: str) -> Goal:
-        """Return what `reaches` is asked of this run. Raises TypeError and ValueError."""
+        """Return what `reaches` requires of this run. Raises TypeError or ValueError for an invalid target."""
 
     @abstractmethod
     def remark(self, goal: Goal, measured: Rate, within: float) -> str:
@@ -229,11 +229,11 @@ class Run(ABC):
 
     @abstractmethod
     def may_burst(self, ceilings: Sequence[Ceiling]) -> bool:
-        """Return True if a claim on ``ceilings`` speaks of the time before a burst ended."""
+        """Return True if a claim on ``ceilings`` may apply to the time before a burst ended."""
 
     @abstractmethod
     def bounds(self, rate: Rates, *, but: Sequence[Bound] = ()) -> tuple[Bound, ...]:
-        """Return the promised ceilings that explain a rate, ``but`` excluded."""
+        """Return the promised ceilings that explain a rate, except those in ``but``."""
 
     @abstractmethod
     def nearest_bounds(self, rate: Rates) -> Sequence[Bound]:
@@ -241,11 +241,11 @@ class Run(ABC):
 
     @abstractmethod
     def counted_evidence(self, ceiling: Ceiling) -> tuple[Evidence, ...]:
-        """Return the figure of the counters of a ceiling; none without any."""
+        """Return the counter figures of a ceiling; empty without counters."""
 
     @abstractmethod
     def labels(self, found: Sequence[Bound]) -> str:
-        """Return the names of limits in a sentence that is not sure of them."""
+        """Return the names of limits for a sentence that is not certain about them."""
 
     @abstractmethod
     def bound_text(self, found: Sequence[Bound]) -> str:
@@ -291,13 +291,13 @@ class Run(ABC):
     # Sentences and details
 
     def headers_text(self, share: float, within: float) -> str:
-        """Return a remark if only the share of headers lies between this share of a limit and its tolerance."""
+        """Return a remark about headers if ``share`` of a limit is below its tolerance ``within``."""
         if self.header_share == 0 or share >= 1 - within:
             return ""
         return f"; headers take up to {figure(self.header_share * 100, 1)} % of the wire"
 
     def missing(self, measured: Rate) -> str | None:
-        """Return a sentence if a run gave no rate: a failed measurement breaks no promise."""
+        """Return a sentence if a run has no rate: a failed measurement does not break a promise."""
         value, unit = plain(measured), "IOPS" if isinstance(measured, Iops) else "bytes per second"
         if math.isfinite(value) and value > 0:
             return None
@@ -312,5 +312,5 @@ class Run(ABC):
 
 
 def most_far_above(samples: int) -> float:
-    """Return how many of ``samples`` seconds may lie `FAR_ABOVE` a limit: one, or 2 %."""
+    """Return how many of ``samples`` seconds may lie `FAR_ABOVE` a limit: one, or 2 % if that is more."""
     return max(1.0, 0.02 * samples)

@@ -20,7 +20,7 @@ FEWEST_FOR_NOISE = 5
 FEWEST_BATCHES = 5
 CONFIDENCE = 0.95
 _SHORTEST_LEVEL = 5  # samples
-_ENOUGH_SAMPLES = 300  # of more than twice as many, the means of a few in a row show the noise as well
+_ENOUGH_SAMPLES = 300  # more than twice as many are averaged a few at a time, which shows the noise as well
 _FEWEST_FOR_MEMORY = 10  # samples: fewer do not show how much each resembles the one before
 _STRONG = 10.0  # twice the log of a likelihood ratio: "very strong" (Kass and Raftery, Bayes Factors, 1995)
 NOISE_METHOD = "the larger of batch means and first-order autocorrelation, Student's t"
@@ -42,8 +42,8 @@ class Steadiness:
 def steadiness(samples: Sequence[float], within: float) -> Steadiness:
     """Compare the two halves of a series.
 
-    They disagree if their means differ by more than ``within`` of the whole mean and by more than the noise of the
-    samples explains, in which each may resemble the one before.
+    They disagree if their means differ by more than ``within`` of the whole mean and by more than their noise explains.
+    The noise may be autocorrelated: each sample may resemble the one before.
     """
     count, means = len(samples), half_means(samples)
     if count < FEWEST_FOR_HALVES:
@@ -54,7 +54,7 @@ def steadiness(samples: Sequence[float], within: float) -> Steadiness:
 
 
 def half_means(samples: Sequence[float]) -> tuple[float, float]:
-    """Return the means of both halves of a series; the mean of all, or 0, for one too short to have halves."""
+    """Return the means of both halves of a series; for one too short to have halves, both are the mean of all, or 0."""
     count = len(samples)
     if count < FEWEST_FOR_HALVES:
         mean = fmean(samples) if samples else 0.0
@@ -64,11 +64,11 @@ def half_means(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def _noise_of_halves(samples: Sequence[float]) -> float:
-    """Return by how much the means of two halves may differ by noise alone: the most that is no drift.
+    """Return the largest difference between the means of two halves that noise alone explains.
 
-    The noise is what the best of four models leaves: two levels, a line, a cubic, or a step anywhere. The last two fit
-    themselves to noise that resembles the sample before, so they must be far more likely than the others. Few samples
-    count as independent of each other.
+    The noise is what the best of four models leaves: two levels, a line, a cubic, or a step anywhere. The last two also
+    fit autocorrelated noise, so they must be far more likely than the others. Fewer than 10 samples count as
+    independent of each other.
     """
     together = len(samples) // _ENOUGH_SAMPLES if len(samples) > 2 * _ENOUGH_SAMPLES else 1
     if together > 1:
@@ -101,7 +101,7 @@ def _rests_of_line(samples: Sequence[float]) -> list[float]:
 
 
 def _rests_of_step(samples: Sequence[float]) -> list[float]:
-    """Return what the best fit of two levels leaves."""
+    """Return the residuals of the best fit of two levels."""
     count, sums = len(samples), [0.0, *accumulate(samples)]
     at = max(
         range(_SHORTEST_LEVEL, count - _SHORTEST_LEVEL + 1),
@@ -115,8 +115,8 @@ def _rests_of_step(samples: Sequence[float]) -> list[float]:
 class TimeShare:
     """The number of samples, those below the floor, and the 95 % interval of the share of the others.
 
-    Seconds below the floor come in clusters, so ``independent`` says how many independent samples show the share as
-    well as these do, and ``low`` and ``high`` are the interval of so many.
+    Seconds below the floor come in clusters, so ``independent`` says how many independent samples would show the share
+    as precisely as these, and ``low`` and ``high`` are the interval for that number.
     """
 
     samples: int
@@ -136,7 +136,9 @@ class TimeShare:
         return self.good / self.samples
 
     def consistent(self, required: float) -> bool | None:
-        """Return whether the samples are consistent with this share of the time; None if clusters leave it open."""
+        """Return whether the samples allow this share of the time; None if only the interval for clustered samples
+        does.
+        """
         if wilson_interval(self.good, self.samples)[1] >= required:
             return True
         return None if self.high >= required else False
@@ -160,7 +162,7 @@ class TimeShare:
 
 
 def time_share(samples: Sequence[float], floor: float) -> TimeShare:
-    """Return which share of ``samples`` (at least one) lies at or above ``floor``."""
+    """Return the share of ``samples`` (at least one) at or above ``floor``."""
     short = tuple(value for value in samples if value < floor)
     independent = independent_samples([value < floor for value in samples])
     low, high = wilson_interval((1 - len(short) / len(samples)) * independent, independent)
@@ -168,7 +170,7 @@ def time_share(samples: Sequence[float], floor: float) -> TimeShare:
 
 
 def independent_samples(flags: Sequence[bool]) -> float:
-    """Return how many independent samples show the share of True as well as these (at least one) do."""
+    """Return how many independent samples would show the share of True as precisely as these (at least one)."""
     share, count = fmean(flags), len(flags)
     if share in (0.0, 1.0) or count < FEWEST_FOR_NOISE:
         return count
@@ -221,10 +223,11 @@ class Noise:
 
 
 def noise_of(pieces: Sequence[Sequence[float]]) -> Noise:
-    """Return the noise of the mean over pieces of a series, each around its own level. Needs five samples.
+    """Return the noise of the mean over pieces of a series, each around its own level.
 
     Two estimates of the standard error account for the correlation of samples, and the larger is used: from the means
-    of batches (about the square root of the samples), and from the first-order autocorrelation.
+    of batches (about the square root of the number of samples), and from the first-order autocorrelation. Raises
+    ValueError for fewer than five samples.
     """
     levels = [fmean(piece) for piece in pieces]
     rests = [value - level for piece, level in zip(pieces, levels, strict=True) for value in piece]

@@ -1,4 +1,4 @@
-"""`scales_linearly`: did n times as much give n times the rate, and which limit held the first that falls off?"""
+"""`scales_linearly`: did n times as many yield n times the rate, and which limit held the first run that falls off?"""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class _Point:
 def scales_linearly(
     measurements: Sequence[AnyObservation], *, with_: Sequence[int], within: float | str = 0.05
 ) -> Verdict:
-    """Judge whether the rate of ``measurements`` grew in proportion to ``with_``, how many of something each had.
+    """Judge whether the rate of ``measurements`` grew in proportion to ``with_``, such as the volumes of each.
 
-    ``scales_linearly([one, two, five], with_=[1, 2, 5])``. The run with the lowest count sets the line: each other
-    must lie within ``within`` of its rate times the ratio of the counts. The first that falls below is named with the
-    limit that held it; if that is the instance, or an end of a network, more would not help. A rate above the line is
-    violated too: a cache, or a first run that was held back. Inconclusive if the load, its generator or the machine
-    under an embedded region limited the first run or the one that fell off.
+    ``scales_linearly([one, two, five], with_=[1, 2, 5])``. The run with the lowest count sets the line: each other run
+    must lie within ``within`` of its rate times the ratio of the counts. The sentence names the first run that falls
+    below and the limit that held it; if that is a limit of the instance, or of an end of a network, more would not
+    help. A rate above the line is violated too: a cache served it, or the first run was held back. Inconclusive if the
+    load, its generator or the machine under an embedded region limited the first run or the one that fell off.
 
     Rates are IOPS if all runs have one block size, else throughput, and Gbit/s for networks. Raises TypeError for
     objects that are not measurements and for runs of two kinds, ValueError for counts that do not fit them.

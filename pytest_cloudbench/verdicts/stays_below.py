@@ -26,7 +26,7 @@ from pytest_cloudbench.verdicts.verdict import Draft, Outcome, Reason, Verdict
 from pytest_cloudbench.verdicts.wording import duration
 
 DELIVERED = 0.95
-"""From this share of its asked rate on, a step counts as having carried it."""
+"""A step that reaches this share of its requested rate counts as having carried it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Claim:
         return f"at most {duration(self.limit_s)}{until} required"
 
     def seen(self, step: StepView) -> Rate:
-        """Return the rate asked of a step, in the quantity of the claim."""
+        """Return the requested rate of a step, in the quantity of the claim."""
         return (
             step.asked if self.until is None else run_of(step.measurement).as_quantity(step.asked, self.until)
         )
@@ -73,10 +73,10 @@ def stays_below(
 ) -> Verdict:
     """Judge whether latency stays at or below ``latency`` ("1ms") in every step up to the rate ``until``.
 
-    ``until`` is a number of IOPS, a rate with its unit, or a ceiling; without it every step counts, those beyond the
-    maximum too. ``percentile`` is 50, 95, 99 or 99.9; without it the mean is judged. The claim is shown if the last
-    step below ``until`` lies within the share ``within`` of it, or if the first step above it stays below the limit
-    too; otherwise nothing was measured there and the verdict is inconclusive.
+    ``until`` is a number of IOPS, a rate with its unit, or a ceiling; without it every step counts, including those
+    beyond the maximum. ``percentile`` is 50, 95, 99 or 99.9; without it the mean is judged. The claim is shown if the
+    last step below ``until`` lies within the share ``within`` of it, or if the first step above it stays below the
+    limit too; otherwise nothing was measured there and the verdict is inconclusive.
 
     Latency above the limit is violated if a promised ceiling explains it or nothing does. It is inconclusive if the
     load generator may be the reason, or if the machine under an embedded region may have raised it
@@ -132,9 +132,9 @@ def _unfit(curve: LoadCurve, claim: _Claim) -> Reason | None:
 
 
 def _above(curve: LoadCurve, claim: _Claim) -> Reason | None:
-    """Return why the limit is exceeded, at the lowest load that breaks it for certain; None if it never is.
+    """Return why the limit is exceeded; None if it never is.
 
-    If none does, it is the lowest load at which it is exceeded.
+    The reason is that of the lowest load that is violated for certain, else of the lowest load that exceeds the limit.
     """
     doubtful = None
     for step in curve.steps:
@@ -161,7 +161,7 @@ def _why(step: StepView, text: str, claim: _Claim) -> Reason:
 
 
 def _undelivered(curve: LoadCurve, claim: _Claim) -> Reason | None:
-    """Return a finding if a step fell short of its load: then the latency of that load was not seen."""
+    """Return a finding if a step fell short of its load: the latency at that load was then not measured."""
     for step in curve.steps:
         delivered = plain(claim.served(step)) >= DELIVERED * plain(claim.seen(step))
         if claim.until is None or not claim.covers(step) or delivered:

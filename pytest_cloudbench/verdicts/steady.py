@@ -4,8 +4,8 @@ The rule for its seconds: no lasting fall, no drift (the means of the two halves
 by less than the noise explains), and at least 90 % of the seconds within the tolerance of their median.
 
 SNIA's rule for rounds (Solid State Storage Performance Test Specification 2.0, "steady state"): over a window of five
-rounds the largest less the smallest rate is at most 20 % of their mean, and the best straight line through them rises
-or falls by at most 10 % of it. A round there is a test of one minute, and the window is that of the last five.
+rounds the largest minus the smallest rate is at most 20 % of their mean, and the best straight line through them rises
+or falls by at most 10 % of it. A round there is a test of one minute, and the window is the last five rounds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_SLOPE = 0.10
 class Window:
     """Five rounds of ``round_samples`` samples each: their means, and their range and slope as shares of the mean.
 
-    Both are infinite, and the rounds not steady, if nothing was transferred in them.
+    Range and slope are infinite, and the rounds not steady, if nothing was transferred in them.
     """
 
     rounds: tuple[float, ...]
@@ -53,7 +53,7 @@ class Window:
 
     @property
     def range(self) -> float:
-        """The largest less the smallest mean of a round."""
+        """The largest minus the smallest mean of a round, as a share of their mean."""
         return (max(self.rounds) - min(self.rounds)) / self.mean if self.mean else math.inf
 
     @property
@@ -84,13 +84,13 @@ def last_window(samples: Sequence[float], sample_s: float) -> Window:
 def steady(obs: AnyObservation, *, within: float | str = 0.05, method: Method = "seconds") -> Verdict:
     """Judge whether a run's rate (Gbit/s of a network, IOPS, or the bytes of created files) was steady.
 
-    By ``method="seconds"`` every second counts, ``within`` is the tolerance, and a lasting fall, a drift or too much
-    scatter violates it. By ``method="snia"`` the means of five rounds count, whose limits are SNIA's.
+    With ``method="seconds"`` every second counts, ``within`` is the tolerance, and a lasting fall, a drift or too much
+    scatter violates the promise. With ``method="snia"`` the means of five rounds count, whose limits are SNIA's.
     Inconclusive for a series of fewer than five seconds, for scatter in too few seconds to decide, and if the load
     generator or the machine under an embedded region may be the cause.
 
-    Raises TypeError for a tolerance that is not a number, ValueError for one outside 0 to 1, for another method, and
-    for a tolerance of SNIA's method.
+    Raises TypeError for a tolerance that is neither a number nor text, ValueError for one outside 0 to 1, for an
+    unknown method, and for a tolerance with SNIA's method.
     """
     tolerated = checked_within(within)
     if method not in get_args(Method):
@@ -161,7 +161,7 @@ def _rounds(run: Run, line: Timeline, values: list[float], details: dict[str, An
 
 
 def _unsteady(run: Run, text: str, *, few: bool = False) -> Reason:
-    """Judge a rate that was not steady; ``few`` seconds decide nothing."""
+    """Judge a rate that was not steady; ``few`` is True if the seconds are too few to decide."""
     machine = region_machine(run)
     if busy := run.saturated():
         text += f"; the load generator was at its limit: {busy}"

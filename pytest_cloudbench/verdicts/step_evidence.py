@@ -1,6 +1,6 @@
 """Noise in which each sample resembles the one before, first-order autoregressive noise (AR(1)).
 
-And how strongly samples in such noise speak for two levels against a smooth curve.
+Also how strongly samples in such noise speak for two levels against a smooth curve.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _EXACT = 1e-12  # share of the squares below which only rounding is left
 
 
 def products(rests: Sequence[float]) -> tuple[float, float]:
-    """Return the sum of the squares of some deviations, and of the products of each with the next."""
+    """Return two sums: of the squares of some deviations, and of the products of each with the next."""
     return sum(map(mul, rests, rests)), sum(map(mul, rests, rests[1:]))
 
 
 def unbiased(found: float, count: int, levels: int = 1) -> float:
-    """Return the memory of noise, from 0 to 0.98, of which ``count`` samples show the autocorrelation ``found``.
+    """Return the memory of noise, from 0 to 0.98, from the autocorrelation ``found`` of ``count`` samples.
 
-    Around one level that is their mean, the estimate is too low by about (1 + 4 x memory) / samples (Marriott and
-    Pope, Biometrika, 1954); around several, by 1 / samples more for each.
+    Around one level, the mean, ``found`` is too low by about (1 + 4 x memory) / samples (Marriott and Pope, Biometrika,
+    1954); each further level adds 1 / samples.
     """
     return min(MOST_MEMORY, max(0.0, found + (levels + 4 * found) / count))
 
 
 def memory_of(rests: Sequence[float], levels: int = 1) -> float:
-    """Return the memory of noise, from 0 to 0.98; 0 without any noise. ``levels`` were fitted."""
+    """Return the memory of noise, from 0 to 0.98; 0 without any noise. ``levels`` is the number of fitted levels."""
     squares, neighbours = products(rests)
     return unbiased(neighbours / squares, len(rests), levels) if squares > 0 else 0.0
 
@@ -43,9 +43,9 @@ def inflation(memory: float) -> float:
 
 
 def innovations(rests: Sequence[float]) -> float:
-    """Return the sum of squares of what is new in each of some deviations (at least one), forwards and backwards.
+    """Return the sum of squares of the part of each deviation (at least one) that its neighbour does not predict.
 
-    The mean of both directions is the same for a series and its mirror image (Burg's method).
+    It is the mean of both directions, so it is the same for a series and its mirror image (Burg's method).
     """
     squares, neighbours = products(rests)
     squares -= (rests[0] ** 2 + rests[-1] ** 2) / 2
@@ -55,10 +55,10 @@ def innovations(rests: Sequence[float]) -> float:
 def step_evidence(before: Sequence[float], after: Sequence[float]) -> float:
     """Return twice the log of the likelihood ratio of a step between two pieces against a cubic through both.
 
-    Both models have four parameters (the moment is one) and first-order autoregressive noise (AR(1)), each with its
-    own memory, so the ratio is also the difference of their Bayesian information criteria. A value of 10 is "very
-    strong" evidence (Kass and Raftery, Bayes Factors, 1995). The pieces are of one length, at least two samples:
-    a curve cannot follow a lopsided series. Outliers are moved to three standard deviations from their level.
+    Both models have four parameters (the time of the step is one) and first-order autoregressive noise (AR(1)), each
+    with its own memory, so the ratio is also the difference of their Bayesian information criteria. A value of 10 is
+    "very strong" evidence (Kass and Raftery, Bayes Factors, 1995). The pieces have the same length, at least two
+    samples: a curve cannot follow a lopsided series. Outliers are moved to three standard deviations from their level.
     """
     levels = median(before), median(after)
     rests = [value - levels[0] for value in before] + [value - levels[1] for value in after]
@@ -78,7 +78,7 @@ def step_evidence(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def without_cubic(values: Sequence[float]) -> list[float]:
-    """Return what the least-squares cubic leaves, by polynomials orthogonal on a symmetric grid."""
+    """Return the residuals of the least-squares cubic, by polynomials orthogonal on a symmetric grid."""
     count = len(values)
     line = [(2 * index + 1) / count - 1 for index in range(count)]
     squares = list(map(mul, line, line))

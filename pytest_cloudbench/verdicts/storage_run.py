@@ -36,7 +36,7 @@ _WHAT_ELSE = "look for a cache, burst credits or the wrong device"
 
 @dataclass(frozen=True, kw_only=True)
 class StorageRun(Run):
-    """A run on storage, reads and writes together. Of a part of it the latency is unknown (NaN).
+    """A run on storage, reads and writes together. The latency of a part is unknown (NaN).
 
     With ``by_bytes`` its rate is the throughput: the kernel decided how many I/Os carried the data.
     """
@@ -56,7 +56,7 @@ class StorageRun(Run):
 
     @classmethod
     def of(cls, obs: Observation) -> StorageRun:
-        """Return the view of a measurement; what it does not say is unknown."""
+        """Return the view of a measurement; an attribute that it lacks is unknown."""
         means: dict[str, Rate] = {
             "iops": Iops(obs.iops),
             "throughput": Throughput.from_mib(obs.throughput_mib),
@@ -111,8 +111,8 @@ class StorageRun(Run):
     def part(self, line: Timeline, kept: Plateau, where: str) -> StorageRun | None:
         """Return the part of this run that is one plateau of ``line``; None if it holds no sample.
 
-        Of its throttle counters only what is certain counts (`ThrottleDelta.during`), its latency is unknown, and the
-        generator's use of its CPUs is taken to follow the rate, never below that of the whole run.
+        Its throttle counters hold only what is certain (`ThrottleDelta.during`), its latency is unknown, and the
+        generator's CPU use is taken to be proportional to the rate, but never below that of the whole run.
         """
         series = self._samples_of(kept, line.interval_s)
         if series is None:
@@ -138,7 +138,7 @@ class StorageRun(Run):
         )
 
     def for_samples(self, values: Sequence[float], mean: Rate) -> StorageRun:
-        """Return what is known of these samples; of the throttle counters only what is certain of as many."""
+        """Return what is known of these samples; throttle counters hold only what is certain for this many samples."""
         samples, counters = len(self.samples(mean)), self.counters
         if not samples:
             return self
@@ -199,7 +199,7 @@ class StorageRun(Run):
         )
 
     def _above_limits(self) -> tuple[float, str] | None:
-        """Return by which share the rate exceeds the lowest limit, also in words; None if it does not."""
+        """Return the share by which the rate exceeds the lowest limit, also in words; None if it is at most `NEAR`."""
         if not self.envelope.promised.ceilings:
             return None
         lowest = self.envelope.promised.ordered[0]
@@ -226,8 +226,8 @@ class StorageRun(Run):
     def bounds(self, rate: Rates, *, but: Sequence[Bound] = ()) -> tuple[Bound, ...]:
         """Return the promised ceilings that explain a rate.
 
-        Those with a level near it, unless their counters deny it; if counters confirm some of them, only these.
-        Failing that, those whose counters alone say that they acted.
+        Those with a level near the rate, unless their counters deny it; if counters confirm some of them, only these.
+        If there are none, those whose counters alone say that they acted.
         """
         at_level, by_counters = [], []
         for ceiling in self.envelope.promised.ordered:

@@ -1,4 +1,4 @@
-"""Everyone who may have held a rate back, each with the figures for and against: the list behind every attribution."""
+"""What may have held a rate back, each with the figures for and against: the list behind every attribution."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from pytest_cloudbench.verdicts.wording import duration, listed, percent
 ADVISED_LATENCY_S = 0.001
 _OWN_LIMIT = "the job's own limit"
 _SELF_LIMITED = 0.95
-# The machine's own figure is a probe's, not an enforced limit: it is only about right.
+# The machine's own figure comes from a probe and is not an enforced limit: it is only approximate.
 _MACHINE_NEAR = 0.10
 
 
 def suspects_of(
     run: Run, rates: Rates, asked: Rate | None = None, *, within: float = 0.0, but: Sequence[Bound] = ()
 ) -> tuple[Suspect, ...]:
-    """Return who may have held a run at ``rates``, the most likely first.
+    """Return what may have held a run at ``rates``, the most likely first.
 
-    With ``asked``, who may have kept it more than ``within`` below that rate: a limit at or above it did not. Limits
-    in ``but`` are excluded.
+    With ``asked``, what may have kept it more than ``within`` below that rate: a limit at or above that rate did not.
+    Limits in ``but`` are excluded.
     """
     measured = rates.like(asked or run.rate)
     ceilings = ranked(_ceilings(run, rates, asked, but))
@@ -99,7 +99,7 @@ def _limit(run: Run, bound: Bound, like: Rate) -> float:
 
 
 def _scatter(run: Run, rates: Rates, bound: Bound) -> Evidence | None:
-    """Return a figure that speaks against a limit if a run's seconds do not lie at it."""
+    """Return evidence against a limit if the run's samples are not near it."""
     if rates != run.rates or bound.level is None:
         return None
     spread = spread_at(run, bound.level.like(run.rate))
@@ -128,11 +128,10 @@ def own_limit(run: Run, measured: Rate, asked: Rate | None, at: Suspect | None) 
 
 
 def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspect | None) -> list[Suspect]:
-    """Return the depth of the load: too small for the limit near which it lies, or else for the rate asked.
+    """Return the depth of the load: it may be too small for the limit near the rate, else for the required rate.
 
-    The number needed follows from the latency by Little's law: the modelled one on an embedded region, on AWS and for
-    a part of a run the one that AWS advises to reckon with. It is unknown for a region that counted nothing, and for a
-    network.
+    The number needed follows from the latency by Little's law: the modelled latency on an embedded region; on AWS, and
+    for a part of a run, the 1 ms that AWS advises. It is unknown for a region that counted nothing, and for a network.
     """
     if run.outstanding_asked is None:
         return []
@@ -140,7 +139,7 @@ def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspe
     if at is not None and at.bound is not None and at.bound.level is not None:
         rate = at.bound.level.like(rate)
     delay = run.machine_delay
-    # What waits at a limit is deep enough for it, and its modelled latency is that of waiting.
+    # A load that waits at a limit is deep enough for it, and its modelled latency includes that wait.
     waits = any(run.acted(one) for one in run.envelope.promised.ceilings)
     if run.on_region and (delay is None or waits):
         return []
@@ -150,10 +149,10 @@ def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspe
     iops = run.rates_of(rate).iops.per_second
     needed = iops * (ADVISED_LATENCY_S if delay is None else delay.modelled_s)
     evidence = (Evidence("I/Os outstanding", run.outstanding_asked, needed, "I/Os"),)
-    # If the machine is disturbed, only a load that is clearly too shallow is put down to itself.
+    # If the machine disturbed the run, only a load that is clearly too shallow is blamed.
     enough = needed * (1 - NEAR) if machine_disturbed(run) else needed * (1 - ROUNDING)
     if asked is None and at is None and delay is not None:
-        # Without a rate to ask for, a load is too shallow if all its I/Os are in service all the time.
+        # Without a required rate, a load is too shallow if all its I/Os are in service all the time.
         enough = needed / (1 - TOO_MUCH)
     if run.outstanding_asked >= enough or _carried_before(run, rate):
         text = f"the load kept {run.outstanding_asked:,} I/Os outstanding, enough to ask for {rate}"
@@ -197,7 +196,7 @@ def generator(run: Run) -> list[Suspect]:
 
 
 def machine(run: Run, measured: Rate, least: Rate | None = None) -> list[Suspect]:
-    """Return the machine under an embedded region: by its measured part of the delay, or by its network's own limit.
+    """Return the machine under an embedded region, judged by its share of the delay or by its network's own limit.
 
     With ``least``, a machine that would have served that rate if it had been on time is not excluded.
     """
@@ -244,8 +243,8 @@ def machine(run: Run, measured: Rate, least: Rate | None = None) -> list[Suspect
 def machine_excluded(run: Run, least: Rate | None = None) -> bool:
     """Return True if the machine under an embedded region was measured to be on time while a limit acted.
 
-    Then it did not keep the run below ``least`` either, unless it would have served that if it had been on time.
-    Below all limits its part is not fully seen: of many I/Os only those count that its queue holds.
+    With ``least``, not if a machine that was always on time would have served that rate. Below all limits its share is
+    not fully measured: of many I/Os only those that its queue holds count.
     """
     acted = any(run.acted(each) for each in run.envelope.promised.ceilings)
     if not acted or not run.on_region or machine_to_blame(run):

@@ -91,7 +91,7 @@ class _Stretch:
         self._good = [value >= floor for value in self.values]
         together = len(line.values) // len(self.values) if self.values else 1
         self._interval_s = line.interval_s * together
-        # What is shorter than a sample is seen in one.
+        # One sample shows any shorter time.
         needed = max(1, math.ceil(length_s / self._interval_s - 1e-3)) if self._interval_s > 0 else 1
         # A run of exactly that length lacks the sample that its end cut short.
         self.samples = needed - 1 if len(self.values) == needed - 1 and needed > 1 else needed
@@ -111,9 +111,7 @@ class _Stretch:
         return longest * self._interval_s
 
     def best(self) -> tuple[float, int]:
-        """Return the highest share of good samples in a stretch of that length, and the index where the first such
-        one begins.
-        """
+        """Return the highest share of good samples in a stretch of that length, and where the first such one begins."""
         count = sum(self._good[: self.samples])
         most, at = count, 0
         for end in range(self.samples, len(self._good)):
@@ -124,7 +122,7 @@ class _Stretch:
 
 
 def _why_below(run: Run, low: Rate, below: Sequence[float], asked: Rate) -> Reason:
-    """As `why_below`, but an embedded region's limits are steady: its machine explains scatter on storage."""
+    """Judge like `why_below`, but an embedded region's limits are steady: its machine explains scatter on storage."""
     reason = why_below(run, low, below, asked)
     if run.kind != "storage" or not run.on_region or at_a_promise(replace(run, counters=None), low):
         return reason
@@ -133,9 +131,7 @@ def _why_below(run: Run, low: Rate, below: Sequence[float], asked: Rate) -> Reas
 
 
 def checked_length(for_: object) -> float:
-    """Return a length of time in seconds. Raises ValueError for an invalid time, TypeError for neither text nor
-    number.
-    """
+    """Return a length of time in seconds. Raises ValueError if invalid, TypeError if neither text nor a number."""
     if isinstance(for_, str):
         return parse_duration(for_)
     if isinstance(for_, bool) or not isinstance(for_, (int, float)):

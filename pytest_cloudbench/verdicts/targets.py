@@ -1,4 +1,4 @@
-"""The targets, ceilings and tolerances that callers give, checked."""
+"""Checks of the targets, ceilings and tolerances that callers pass."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def as_rate_or_ceiling(target: object, call: str, *, network: bool = False) -> C
 
 
 def is_of_network(target: Ceiling | Rate) -> bool | None:
-    """Return True for a target that only a network can have, False for one of storage, None for one of either."""
+    """Return True for a target that only a network can have, False for one of storage, None if either can have it."""
     if isinstance(target, Iops) or (isinstance(target, Ceiling) and target.of_iops):
         return False
     if not isinstance(target, Ceiling):
@@ -122,7 +122,7 @@ def checked_share(share: object) -> float:
 
 
 def checked_more(by: object) -> float:
-    """Return by how much more as a share of 1, above -1; below 0 it allows for so much less.
+    """Return how much more is required, as a share of 1, above -1; a negative share allows for less.
 
     Raises as `as_share` does. A bare number from 5 on is refused: it would mean 500 % and is usually meant as per cent.
     """

@@ -98,8 +98,8 @@ class Timeline:
     def end_of_burst(self, is_spent: Callable[[Rate], bool]) -> Fall | None:
         """Return the fall that ended a burst: the first lasting one to a level that remains once credits are spent.
 
-        None if nothing fell for good, or if the level after the last lasting fall is not such a level: then the end
-        of credits is not shown.
+        None if nothing fell for good, or if the level after the last lasting fall is not such a level: then the run
+        does not show the end of credits.
         """
         falls = self.falls.lasting
         if not falls or not is_spent(self.rate(falls[-1].after)):
@@ -107,10 +107,10 @@ class Timeline:
         return next(fall for fall in falls if is_spent(self.rate(fall.after)))
 
     def of_real_seconds(self, values: Sequence[float]) -> list[float]:
-        """Return samples of this run, those shorter than a second of the clock combined to seconds.
+        """Return ``values``, samples of this run; those shorter than a second of the clock are combined to seconds.
 
-        Under compressed time they last a tenth of a second, in which few blocks of data arrive: their number shows
-        the sender's blocks more than the network's rate.
+        Under compressed time a sample lasts a tenth of a second, in which few blocks of data arrive: their number
+        depends more on the sender's blocks than on the network's rate.
         """
         real_s = self.interval_s / self.time_compression
         together = round(1 / real_s) if 0 < real_s < 1 else 1

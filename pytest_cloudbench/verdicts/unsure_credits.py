@@ -8,14 +8,14 @@ from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.verdict import Outcome, Verdict
 
 _GOOD_PART = 0.1
-"""The share of seconds from which on what remains without credits explains a broken promise."""
+"""Least share of seconds at a rate that remains without credits, for spent credits to explain a broken promise."""
 
 
 def with_unsure_credits(verdict: Verdict, run: Run, unsure: str) -> Verdict:
     """Return a verdict on a run before which something else may have spent credits; ``unsure`` says which.
 
-    A promise that was broken at a rate that remains without credits is undecided: full credits might have kept it. One
-    about the end of a burst is judged by the fall, which shows no more how long a full burst lasts.
+    A promise that was broken at a rate that remains without credits is undecided: full credits might have kept it. A
+    promise about the end of a burst is judged by the fall, which then does not show how long a full burst lasts.
     """
     reason = f"{unsure}, because something else may have used this hardware"
     if verdict.outcome is Outcome.HELD and verdict.asks_for_fall:
@@ -28,7 +28,7 @@ def with_unsure_credits(verdict: Verdict, run: Run, unsure: str) -> Verdict:
 
 
 def _ended_a_burst(run: Run) -> bool:
-    """Return True if the run, or a good part of it, was at a rate that remains without credits."""
+    """Return True if the run, or 10 % of its samples, ran at a rate that remains after credits are spent."""
     if run.ends_a_burst(run.rate, ()):
         return True
     line = run.timeline(run.rate)

@@ -1,4 +1,4 @@
-"""The verdict: one of three outcomes and one sentence; and when drawing the present one began."""
+"""The verdict: one of three outcomes and one sentence; also when the judgement in progress began."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outcome(Enum):
 
 
 class Inconclusive(AssertionError):
-    """The truth of a verdict was asked for that is neither yes nor no. ``verdict`` is that verdict.
+    """The error when the truth value of an inconclusive verdict is used. ``verdict`` is that verdict.
 
     ``others`` were judged together with it; the text has their sentences too.
     """
@@ -111,7 +111,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One figure beside the one with which it is compared, both in ``unit``."""
+    """One figure and the figure with which it is compared, both in ``unit``."""
 
     what: str
     value: float
@@ -126,7 +126,7 @@ class Evidence:
 class Doubt:
     """Why a figure proves nothing, in words, with the ceilings that may be the reason.
 
-    ``machine_limited`` is True if the machine under an embedded region may be.
+    ``machine_limited`` is True if the machine under an embedded region may be the reason.
     """
 
     text: str
@@ -163,7 +163,7 @@ class Draft:
     def verdict(
         self, outcome: Outcome, text: str, bound_by: Iterable[Ceiling] = (), *, machine_limited: bool = False
     ) -> Verdict:
-        """Return the verdict with this outcome; ``text`` follows its word in the sentence."""
+        """Return the verdict with this outcome; ``text`` follows the outcome's word in the sentence."""
         return Verdict(
             outcome,
             f"{outcome.value}: {text}{self.after}",
@@ -205,7 +205,7 @@ def truth_in_force() -> Callable[[Verdict], bool] | None:
 
 @contextlib.contextmanager
 def verdicts_drawn_to(keep: Callable[[Verdict], object]) -> Iterator[None]:
-    """Call ``keep`` with every verdict that the block draws, also those that it does not assert."""
+    """Call ``keep`` with every verdict that the block draws, including those that it does not assert."""
     token = _DRAWN.set(keep)
     try:
         yield

@@ -17,7 +17,7 @@ _ID = re.compile(r"\s*\b(?:i|vol|snap)-[0-9a-f]+\b")
 def percent(share: float, *bounds: float) -> str:
     """Return a share of 1 as per cent, with as many decimals as it takes not to round across a bound.
 
-    Near the whole one decimal is always shown: "11 %", "100.0 %", "89.99 %" against a bound of 90.
+    Near 100 % at least one decimal is shown: "11 %", "100.0 %", "89.99 %" against a bound of 90.
     """
     start = 1 if abs(share - 1) <= 0.1 else 0
     for decimals in range(start, 7):

@@ -1,1 +1,1 @@
-"""What load is put on a target, and what it measured."""
+"""The loads that tests put on targets, and their measurements."""

@@ -1,6 +1,6 @@
 """The errors of workloads, whichever tool makes the load. None of them is a violated promise.
 
-An error that derives from `WorkloadRefused` blames the test: it asked for what cannot be run. Every other
+An error that derives from `WorkloadRefused` blames the test: it requested a load that cannot run. Every other
 `WorkloadFailed` blames the infrastructure: the cloud, a host or a tool failed.
 """
 
@@ -21,7 +21,7 @@ class WorkloadFailed(InfrastructureError):
 
 
 class WorkloadRefused(WorkloadFailed, RequestError):
-    """The test asked for a job that cannot be run, or that the tool refuses."""
+    """The test requested a job that cannot run, or that the tool refuses."""
 
 
 class TargetError(WorkloadFailed):
@@ -29,7 +29,7 @@ class TargetError(WorkloadFailed):
 
 
 class StorageLost(WorkloadFailed):
-    """The storage of a load failed, or was detached, before the load had ended: there is no figure."""
+    """The storage of a load failed, or was detached, before the load had ended, so there is no figure."""
 
     @classmethod
     def before_load(cls, why: str) -> StorageLost:

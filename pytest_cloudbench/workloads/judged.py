@@ -1,4 +1,4 @@
-"""The verdicts of a measurement, and the door for expectations from outside the package."""
+"""The verdicts of a measurement, and the registry for expectations from outside the package."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Judged:
 
     ``on_verdict``, if not None, is called with every verdict. ``on_comparison``, if not None, is called for every
     verdict that compares runs: ``on_comparison(runs, labels=(), title="")``, with labels and title if the verdict
-    has words for them.
+    has them.
     """
 
     _kind: ClassVar[str] = ""
     _of_other_kinds: ClassVar[Mapping[str, str]] = {}
-    """Names that another kind of run has, and what to use instead."""
+    """Attributes of other kinds of runs, each with the end of the message that explains it."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -41,7 +41,7 @@ class Judged:
                 f"{cls.__name__} has names of registered expectations: {', '.join(sorted(clash))}"
             )
 
-    if not TYPE_CHECKING:  # for a type checker these are not there
+    if not TYPE_CHECKING:  # hidden from type checkers
 
         def __getattr__(self, name: str) -> Any:
             if name in _expectations:
@@ -55,8 +55,8 @@ class Judged:
     def bottleneck(self) -> Bottleneck:
         """What held the run back: the suspects with the evidence for and against each, the most likely first.
 
-        `print(run.bottleneck)` says it in a sentence. Of a run whose rate fell for good it is that of the part after
-        the last fall.
+        `print(run.bottleneck)` says it in a sentence. If the rate fell for good, it describes the part after the
+        last fall.
         """
         from pytest_cloudbench.verdicts.attribution import bottleneck_of
         from pytest_cloudbench.verdicts.run import run_of
@@ -189,11 +189,11 @@ class Judged:
         return self._reported(verdict)
 
     def _named_parts(self) -> Sequence[tuple[str, Any]]:
-        """Return the name and the measurement of each host or pair of a run on several; none of any other run."""
+        """Return the name and the measurement of each host or pair of a run on several; empty for any other run."""
         return ()
 
     def _of_part(self, part: _R) -> _R:
-        """Return a part of this run as one whose verdicts are drawn and reported as those of the whole."""
+        """Return a part of this run with the callbacks and the unsure credits of the whole."""
         of_whole = {name: getattr(self, name) for name in ("credits_unsure", "on_verdict", "on_comparison")}
         return replace(part, **of_whole)  # type: ignore[type-var]
 
@@ -219,9 +219,9 @@ def expectation(name: str) -> Callable[[_F], _F]:
 
     The function takes the view of a run (`Run`) and what the test passes, and returns a `Verdict`; it does no I/O and
     changes nothing. A test calls it as ``run.recovers_within("10 s")`` or ``run.expect("recovers_within", "10 s")``.
-    Runs without a usable rate or series are inconclusive and never reach it.
+    Runs without a usable rate or series are inconclusive and never reach the function.
 
-    Raises ValueError if the name is no identifier, is taken, or is an attribute of a measurement.
+    Raises ValueError if the name is not an identifier, is taken, or is an attribute of a measurement.
     """
 
     def register(judge: _F) -> _F:
@@ -264,7 +264,7 @@ def scales_linearly(
     """Did the rate grow in proportion to `with_`, within the fraction `within`?
 
     `with_` counts something in each of `measurements`: `scales_linearly([one, two, five], with_=[1, 2, 5])`. The
-    verdict names the first that falls off, and the limit that held it. It is kept with the last measurement.
+    verdict names the first measurement that falls below, and the limit that held it. The last reports the verdict.
     """
     from pytest_cloudbench.verdicts.scales_linearly import scales_linearly as judged
 

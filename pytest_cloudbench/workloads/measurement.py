@@ -35,14 +35,14 @@ _MOVES_MORE = ("fsync", "fdatasync", "sync", "verify")
 
 
 def _moves_more(asked: Mapping[str, Any]) -> bool:
-    """Return True if a load with these parameters moves other bytes on its device than those it counts."""
+    """Return True if a load with these parameters moves more or fewer bytes on its device than it counts."""
     options = {name.replace("-", "_") for name in asked.get("options") or ()}
     synced = any(asked.get(name) or any(each.startswith(name) for each in options) for name in _MOVES_MORE)
     return synced or not asked.get("direct", True)
 
 
 MaybeNone: TypeAlias = Any
-"""None is possible, but the type asks for no check, so that users write ``assert run.latency.at_most(p99="5 ms")``."""
+"""None is possible, but the type needs no check, so that users can write ``assert run.latency.at_most(p99="5 ms")``."""
 
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.little import InFlight
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class Latency:
     """Latency of single I/Os, in seconds. A percentile that the tool did not report is None.
 
-    That of a measurement, or of its reads or writes, can be judged: `run.latency.at_most(p99="5 ms")`.
+    The latency of a measurement, or of its reads or writes, can be judged: `run.latency.at_most(p99="5 ms")`.
     """
 
     mean_s: float
@@ -92,7 +92,7 @@ class Latency:
         return run._reported(latency_at_most(run, self, limits, of=of))
 
     def judged_in(self, run: Measurement, of: str = "") -> Latency:
-        """Return the same latency as that of a measurement; `of` is "reads" or "writes" if only these are meant."""
+        """Return a copy that belongs to a measurement; `of` is "reads" or "writes" if only these are meant."""
         own = replace(self)
         object.__setattr__(own, "_judged_in", (run, of))
         return own
@@ -147,10 +147,10 @@ class Series:
     `seconds` holds the end of each sample, counted from the end of the ramp: 1.0, 2.0, ... Under compressed time they
     are seconds of the test, and samples of a long run are shorter than a real second. `latency_s` is the mean over
     the I/Os of a sample; None without any. `percentiles_s` holds, by name ("p50", "p95", "p99", "p999"), the
-    percentiles of each sample, if the workload kept histograms; None for a sample that they do not cover. Those of a
-    plain fio run are of completion latency, without submission. `damage` says why the tool's own samples cannot be
+    percentiles of each sample, if the workload kept histograms; None for a sample that they do not cover. In a
+    plain fio run they are of completion latency, without submission. `damage` says why the tool's own samples cannot be
     used; then there are none, and every verdict is inconclusive with that reason. `gapless` says that each sample
-    covers all of the time since the one before, so that its length may vary.
+    covers all of the time since the previous one, so that its length may vary.
     """
 
     seconds: tuple[float, ...] = ()
@@ -214,7 +214,7 @@ class Measurement(Judged):
     outstanding_asked: int
     """I/Os that the workload keeps in flight: depth times jobs."""
     runtime_s: float
-    """Length of the run without its ramp, in seconds of the test."""
+    """Length of the run without its ramp, in seconds, on the compressed clock if time is compressed."""
     command: str
     """The command that ran on the host."""
     tool_version: str
@@ -234,11 +234,11 @@ class Measurement(Judged):
     rate_asked: Rate | None = None
     """The limit that the workload set on itself; None without one."""
     time_compression: float = 1.0
-    """Seconds of the test that pass in a real one; 1 except with `--cloudbench-twin-time`."""
+    """Seconds of the test per real second; 1 except with `--cloudbench-twin-time`."""
     modelled_latency: str | None = None
     """How an embedded region models the latency of storage, "ebs" or "none"; None on AWS."""
     machine_delay: MachineDelay | None = None
-    """Time of the I/Os that an embedded region modelled, and what its machine added; None on AWS."""
+    """Mean time of an I/O as an embedded region modelled it, and the delay that its machine added; None on AWS."""
     kernel: str = ""
     """Release of the host's kernel; "" if it was not read."""
     cost: Cost | MaybeNone = None
@@ -248,9 +248,7 @@ class Measurement(Judged):
     reads_nothing: str = ""
     """Why its reads did not reach the storage; "" if they did."""
     credits_unsure: str = ""
-    """Which burst credits may not have been full before, as something else may have used the hardware; "" if
-    none.
-    """
+    """Burst credits that may not have been full before, as something else may have used the hardware; "" if none."""
     conditions: tuple[str, ...] = ()
     """What a reader must know of this run: its pace, caps, deviations."""
     asked: dict[str, Any] = field(default_factory=dict)
@@ -313,7 +311,7 @@ class Measurement(Judged):
 
     @property
     def carried_with_as_many(self) -> Iops | None:
-        """The rate of the maximum, for a step of a sweep with as many I/Os outstanding; else None."""
+        """For a step of a sweep: the rate of the maximum, which had as many I/Os outstanding; else None."""
         share = self.asked.get("percent_of_maximum")
         return self.rate_asked * (100 / share) if share and isinstance(self.rate_asked, Iops) else None
 
@@ -333,9 +331,9 @@ class Measurement(Judged):
 
     @property
     def share_of_others(self) -> float | None:
-        """At least this share of what the devices moved during the run was of other loads; None if unknown.
+        """Lower bound of the share of other loads in what the devices moved during the run; None if unknown.
 
-        It is known of direct I/O if the devices have counters. Buffered and synced I/O moves more than the load itself.
+        It is known for direct I/O if the devices have counters. Buffered and synced I/O moves more than the load.
         """
         limit = self.envelope.promised.limit_throughput if self.envelope else None
         if self.counters is None or limit is None or _moves_more(self.asked):
@@ -348,7 +346,7 @@ class Measurement(Judged):
 
     @property
     def consistency(self) -> InFlight | None:
-        """I/Os in flight as asked and as Little's law finds them; None if the latency is unknown.
+        """I/Os in flight, as requested and by Little's law; None if the latency is unknown.
 
         If they are far apart, the measurement is wrong and every verdict on it is inconclusive.
         """

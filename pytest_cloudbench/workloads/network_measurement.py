@@ -19,15 +19,15 @@ _N = TypeVar("_N", int, float)
 
 
 class BothDirections(TypeError):
-    """A verdict was asked of a run that went both ways: a promise holds for each direction by itself."""
+    """A verdict was requested for a run in both directions: a promise applies to each direction by itself."""
 
 
 @dataclass(frozen=True)
 class NetworkSeries:
     """Samples of one stream or of all together, without omitted ones and an unfinished last one.
 
-    `seconds` holds the end of each sample in seconds of the test: under compressed time many of them pass in a real
-    one. `throughput` is what arrived (what was sent, if the receiver's output is missing), `sent` what the sender
+    `seconds` holds the end of each sample in seconds of the test: under compressed time, many of them pass per real
+    second. `throughput` is what arrived (what was sent, if the receiver's output is missing), `sent` what the sender
     wrote. A column is empty if its figure is unknown: `retransmits`, `cwnd_bytes`, `rtt_s` of TCP, `jitter_s` and
     `lost_packets` of UDP. Window, round trip and jitter are those of single streams.
     """
@@ -166,7 +166,7 @@ class NetworkMeasurement(Judged):
     series: NetworkSeries
     """All streams together, sample by sample."""
     runtime_s: float
-    """Length of the run in seconds of the test."""
+    """Length of the run in seconds, on the compressed clock if time is compressed."""
     path: str
     """The path as `client -> server`."""
     client: str
@@ -192,11 +192,11 @@ class NetworkMeasurement(Judged):
     processes_why: str = ""
     """The reason for the number of processes."""
     time_compression: float = 1.0
-    """Seconds of the test that pass in a real one; 1 except with `--cloudbench-twin-time`."""
+    """Seconds of the test per real second; 1 except with `--cloudbench-twin-time`."""
     envelope: Envelope | None = None
     """The ceilings that applied; None if unknown."""
     counters: AllowancePair | None = None
-    """What exceeded the allowances of the ENA driver at both ends; None if they could not be read."""
+    """Increase of the ENA driver's allowance counters at both ends; None if they could not be read."""
     generator: GeneratorLoad | None = None
     """CPU load of the processes that made the load; None if unknown."""
     rate_asked: Bandwidth | None = None
@@ -208,9 +208,7 @@ class NetworkMeasurement(Judged):
     cost: Cost | Any = None
     """Cost of the test's hardware while this workload ran, with traffic between zones; None without prices."""
     credits_unsure: str = ""
-    """Which burst credits may not have been full before, as something else may have used the hardware; "" if
-    none.
-    """
+    """Burst credits that may not have been full before, as something else may have used the hardware; "" if none."""
     conditions: tuple[str, ...] = ()
     """What a reader must know of this run: its pace, caps, deviations."""
     asked: dict[str, Any] = field(default_factory=dict)
@@ -249,7 +247,7 @@ class NetworkMeasurement(Judged):
 
     @property
     def bidirectional(self) -> bool:
-        """Did both ends send at once?"""
+        """True if both ends sent at once."""
         return bool(self.directions)
 
     @property

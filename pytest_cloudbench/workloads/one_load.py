@@ -1,7 +1,7 @@
-"""One load on a device at a time: two at once would measure each other. A test that means it says concurrent=True.
+"""One load on a device at a time: two at once would measure each other. A test can permit it by concurrent=True.
 
-Within this process it is a table of all loads, also of those in directories. Between processes it is the kernel's lock
-on a raw device (flock(2)), which fio holds from its start to its end, however it ends.
+Within this process a table of all loads, also those in directories, ensures it. Between processes the kernel's lock on
+a raw device (flock(2)) does, which fio holds from its start to its end, however it ends.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pytest_cloudbench.workloads.errors import StorageLost, TargetError
 from pytest_cloudbench.workloads.target import Target
 
 BUSY = 97
-"""The exit code of a load that found another one on its device. No tool here has it."""
+"""The exit code of a load that found another one on its device. No tool here uses it."""
 GONE = 96
 """The exit code of a load whose device could not be opened."""
 _WAIT_S = 5.0
 _OPEN = 'command exec 9< "$1" || exit "$2"; shift 2; exec "$@"'
-"""Opens a device that exists. flock(1) by itself creates a regular file in /dev if the device has gone, which stays."""
+"""Opens an existing device. If the device has gone, flock(1) by itself would leave a regular file in /dev."""
 _OPENED = "/proc/self/fd/9"
 
 _guard = threading.Lock()
 _loads: dict[str, list[bool]] = {}
-"""The loads on each device of each host now: True for one that may have others beside it."""
+"""The running loads on each device of each host: True for one that permits others beside it."""
 
 
 class LoadRunning(TargetError, RequestError):
@@ -35,7 +35,7 @@ class LoadRunning(TargetError, RequestError):
 
 @contextlib.contextmanager
 def one_load(target: Any, *, concurrent: bool = False) -> Iterator[None]:
-    """Hold the devices of storage for the block; other targets have none.
+    """Reserve the target's devices for the block; a target that is not storage has none.
 
     Raises LoadRunning if another load of this process uses one of them, unless both are ``concurrent``.
     """
@@ -59,8 +59,8 @@ def one_load(target: Any, *, concurrent: bool = False) -> Iterator[None]:
 def alone_on(target: Target, argv: Sequence[str]) -> tuple[str, ...]:
     """Return the command that runs `argv` and holds the lock of each raw device.
 
-    It ends with `GONE` if there is no such device, and with `BUSY` if another process holds it for more than a moment.
-    A moment, because udev holds a shared lock of a disk while it looks at it, after each process that wrote to it
+    It ends with `GONE` if a device does not exist, and with `BUSY` if another process still locks it after 5 s.
+    It waits because udev holds a shared lock on a disk while it probes the disk, after each process that wrote to it
     (https://systemd.io/BLOCK_DEVICE_LOCKING, read 2026-11).
     """
     if target.kind != "block":
@@ -84,7 +84,7 @@ def check_started(exit_code: int | None, target: Target) -> None:
 
 
 def _devices(target: Any) -> list[str]:
-    """Return the names of a target's devices; the paths of one from outside this package."""
+    """Return the names of a target's devices; the paths of a target from outside this package."""
     found = []
     for part in getattr(target, "parts", (target,)):
         if getattr(part, "kind", None) in ("block", "directory", "file"):

@@ -26,7 +26,7 @@ class Pace(Enum):
 
     @classmethod
     def named(cls, name: str) -> Pace:
-        """Return the pace of that name. Raises ValueError, which names both."""
+        """Return the pace of that name. Raises ValueError for any other name."""
         try:
             return cls(name)
         except ValueError:

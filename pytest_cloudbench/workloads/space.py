@@ -1,4 +1,4 @@
-"""Space for a workload's data on the machine behind a target: checked before a run, and looked at after a failure.
+"""Space for a workload's data on the machine behind a target: checked before a run and after a failure.
 
 Only an embedded region has such a limit: it keeps its volumes' data in memory or in a folder.
 """

@@ -34,7 +34,7 @@ class Gained:
     machine_delay: MachineDelay | None = None
 
     def within(self, load_s: float) -> Gained:
-        """Leave out the time before the first and after the last I/O of a load of that length: nothing waited then."""
+        """Leave out the time before the first and after the last I/O of a load of ``load_s``: no I/O waited then."""
         throttled = self.throttled
         if throttled is not None:
             throttled = replace(throttled, elapsed_s=min(throttled.elapsed_s, load_s))
@@ -143,7 +143,7 @@ def is_fleet(target: Target | FleetTarget) -> TypeIs[FleetTarget]:
 
 
 def prove_writable(target: Target, *, overwrite: bool) -> None:
-    """Raise unless a load may write to the target: its own errors, and WouldDestroy for content of a raw device.
+    """Raise unless a load may write to the target: its own errors, or WouldDestroy if a raw device has content.
 
     A target from outside this package need not look for content.
     """
@@ -155,8 +155,8 @@ def prove_writable(target: Target, *, overwrite: bool) -> None:
 def reads_nothing(target: Target, *, reads: bool) -> tuple[str, tuple[str, ...]]:
     """Return why reads of this target measure nothing, and a condition for the result; both empty if they do measure.
 
-    A target from outside this package need not say. If it is unknown, and in a region that models its storage and
-    serves such reads as any other, there is a condition only.
+    There is only a condition if that is unknown, or if a region models its storage and serves such reads like any
+    other. A target from outside this package need not state it.
     """
     if not reads:
         return "", ()

@@ -74,7 +74,7 @@ def run_tool(
 def cleaned_up(running: Job) -> Iterator[None]:
     """Remove the job's directory after the block; if the block raises, end the job and everything it started first.
 
-    The directory of a job that was lost remains: it is all that is known of it, and the error names it.
+    The directory of a lost job remains: it holds all that is known of the job, and the error names it.
     """
     lost = False
     try:
@@ -93,8 +93,8 @@ def cleaned_up(running: Job) -> Iterator[None]:
 def side_by_side(first: Callable[[], T1], second: Callable[[], T2]) -> tuple[T1, T2]:
     """Call both at the same time, and return their results once both have ended.
 
-    Raises the error of the first in their order that failed. Do not call one host in both: commands that share an SSH
-    connection delay each other by more than a round trip.
+    Raises the error of the call that failed, that of ``first`` if both did. Do not use one host in both: commands that
+    share an SSH connection delay each other by more than a round trip.
     """
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(second)

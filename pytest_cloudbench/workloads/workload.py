@@ -17,7 +17,7 @@ from pytest_cloudbench.workloads.target import prove_writable
 
 M = TypeVar("M")
 OnProgress = Callable[[Any], None]
-"""Shows a progress on the live line, as ``str()`` of it."""
+"""Shows the progress on the live line, as its ``str()``."""
 
 
 def _always(job: Any) -> bool:
@@ -79,8 +79,8 @@ class Workload(Generic[M]):
     ) -> M:
         """Run the job on the target, whose host gets the tools first, and return the measurement.
 
-        Raises LoadRunning if another load uses the target, unless both are ``concurrent``, and before a job that writes
-        to a raw device WouldDestroy for its content, unless ``overwrite`` says so.
+        Raises LoadRunning if another load uses the target, unless both are ``concurrent``. Raises WouldDestroy if the
+        job would write to a raw device with content, unless ``overwrite``.
         """
         with one_load(target, concurrent=concurrent):
             if self.writes is not None and getattr(target, "kind", None) == "block" and self.writes(job):

@@ -36,7 +36,7 @@ _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
     """Attach everything of one attempt, before the attachments of the test itself.
 
-    What is attached is cleaned when it is written; the ``cleaner`` is for the archive, which cannot be cleaned later.
+    Attachments are cleaned when they are written, except the archive, whose files the ``cleaner`` cleans here.
     """
     result, measurements = attempt.result, attempt.measurements
     theirs = list(result.attachments)

@@ -1,4 +1,4 @@
-"""Remove secrets from all that allure-pytest writes, at its one exit: the logger that writes its files."""
+"""Remove secrets from all that allure-pytest writes, in the logger that writes its files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pytest_cloudbench.evidence.cleaner import Cleaner
 
 _NOT_HERE = (".png", ".zip")
-"""Pictures are drawn from figures and short names. Archives were cleaned inside."""
+"""Not cleaned here: pictures show only figures and short names, and the files in archives are clean already."""
 _SVG_TEXT = re.compile(r"(?<=>)[^<>]*[^<>\s][^<>]*(?=<)")
 """The texts of a picture; cleaning its lines and points too would take longer than drawing them."""
 
 
 def clean_results(cleaner: Callable[[], Cleaner | None]) -> None:
-    """Let every result, container and attachment be cleaned before it is written, if there is a cleaner then."""
+    """Clean every result, container and attachment before it is written, if ``cleaner`` returns one at that time."""
     manager = allure_commons.plugin_manager
     for plugin in list(manager.get_plugins()):
         if type(plugin) is AllureFileLogger:
@@ -34,7 +34,7 @@ def clean_results(cleaner: Callable[[], Cleaner | None]) -> None:
 
 
 class CleanFileLogger(AllureFileLogger):
-    """allure-pytest's logger with a cleaner before it."""
+    """allure-pytest's logger, which cleans everything before writing it."""
 
     cleaner: Callable[[], Cleaner | None]
 
@@ -71,7 +71,7 @@ class CleanFileLogger(AllureFileLogger):
 
 
 def _clean_picture(svg: str, cleaner: Cleaner) -> str:
-    """Remove the lines of text that have a part of a secret; a long title goes over several."""
+    """Remove the lines of text that have a part of a secret; a long title spans several lines."""
     whole = " ".join(html.unescape(text) for text in _SVG_TEXT.findall(svg))
     clean = cleaner.text(whole)
     if clean == whole:

@@ -49,7 +49,7 @@ def console_links(
 ) -> dict[str, str]:
     """Return links to the graphs of an instance (its network, or its EBS side) and of its volumes, by their names.
 
-    ``times_s``: from shortly before the first to shortly after the second, in seconds since the epoch.
+    ``times_s`` are the test's begin and end in seconds since the epoch; the graphs extend a few minutes beyond both.
     """
     host = console_host(endpoint, region)
     if host is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 _MOST_ROWS = 40
-"""More verdicts, as in a search, are counted: nobody reads a table of a hundred rows."""
+"""More verdicts, as in a search, are only counted: nobody reads a table of a hundred rows."""
 _COLOURS = {"held": "#1a7f37", "violated": "#cf222e", "inconclusive": "#9a6700"}
 _CELL = "padding:4px 14px 4px 4px;text-align:left;vertical-align:top;border-bottom:1px solid #8884"
 _QUOTED = f'"{_CELL}"'

@@ -37,7 +37,7 @@ def write_categories(folder: Path) -> None:
 
 
 def write_executor(folder: Path, environment: Mapping[str, str] = os.environ) -> None:
-    """Write the executor if a known CI runs this and no other tool wrote it. Remove one of an earlier run."""
+    """Write the executor if a known CI runs this and no other tool wrote it; outside of CI, remove our earlier one."""
     path = folder / EXECUTOR
     present = _json(path)
     if path.exists() and not (isinstance(present, dict) and present.get(_WRITER) == _OURS):
@@ -50,7 +50,7 @@ def write_executor(folder: Path, environment: Mapping[str, str] = os.environ) ->
 
 
 def write_environment(folder: Path, facts: Mapping[str, Sequence[str]]) -> None:
-    """Write the facts, one a line with its values joined; keep lines of other names."""
+    """Write the facts, one per line with its values joined; keep lines with other names."""
     path = folder / ENVIRONMENT
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
     ours = {_escaped(name, key=True): _escaped(", ".join(values)) for name, values in facts.items() if values}

@@ -200,7 +200,7 @@ def _by_allure_2(allure: Allure, results: Path, output: Path, history: Path, sin
         if (whole / "history").is_dir():
             shutil.rmtree(history / "history", ignore_errors=True)
             shutil.copytree(whole / "history", history / "history")
-        if single_file:  # it leaves no history of its own
+        if single_file:  # this mode writes no history
             _run(allure, ["generate", str(copied), "--single-file", "--output", str(output)])
         else:
             shutil.move(whole, output)

@@ -45,7 +45,7 @@ def marked_labels(item: pytest.Item) -> dict[str, str]:
 
 
 def default_labels(item: pytest.Item, instances: Sequence[Any], *, judged: bool) -> dict[str, str]:
-    """Return labels by the test's markers and fixtures, else by the instances that it launched.
+    """Return labels derived from the test's markers and fixtures, else from the instances that it launched.
 
     A test that judges a promise is critical, one that only measures is normal.
     """
@@ -92,7 +92,7 @@ def _volumes(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
 
 
 def _is_parameter(item: pytest.Item, name: str) -> bool:
-    """Return whether a parameter of the test decides what the fixture is, and not its marker."""
+    """Return True if a parameter of the test, not its marker, configures the fixture."""
     return name in getattr(getattr(item, "callspec", None), "params", ())
 
 
@@ -103,7 +103,7 @@ def _instance_types(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
         if marker is not None and name in getattr(item, "fixturenames", ()) and not _is_parameter(item, name):
             words = [str(word) for word in (*marker.args, *_named(marker.kwargs)) if word is not None]
             found += dict.fromkeys(words)
-    # A host without an API has no type, and is named.
+    # A host without an API has no instance type: use its name.
     return found or list(dict.fromkeys(str(each.type if each.zone else each.launched) for each in instances))
 
 

@@ -1,4 +1,4 @@
-"""The outcome of a test in the four words of Allure's categories, and how its result carries the word.
+"""The outcome of a test as one of four words, each an Allure category, and how the test's result carries it.
 
 Allure finds the category of a result by status, message and trace. Messages and traces are written by users, so their
 words prove nothing. Therefore this plugin writes the first line of the trace of every test that did not pass, and the
@@ -51,15 +51,16 @@ _FOREIGN = frozenset({"botocore", "boto3", "paramiko", "fabric", "urllib3"})
 
 
 def outcome_of(error: BaseException, verdicts: Sequence[Verdict], *, measured: bool) -> TestOutcome | None:
-    """Return the outcome of a phase of a test that ``error`` ended; None for a skip for another reason.
+    """Return the outcome of a phase of a test that ``error`` ended; None for a skip without an inconclusive verdict.
 
-    A failed assertion is a violated promise if a verdict of the test was violated; that of a test about what it
-    measured is such a verdict (`reports.asserted`). ``pytest.fail`` is one if nothing else of a measurement was judged.
+    A failed assertion is a violated promise if a verdict of the test was violated. A test's own assertion about what
+    it measured is such a verdict too (`reports.asserted`). ``pytest.fail`` is a violated promise if the test measured
+    something and has no verdict.
     """
     from pytest_cloudbench.verdicts.verdict import Inconclusive, Outcome
 
     if isinstance(error, pytest.skip.Exception):
-        # The plugin skips a test in place of its inconclusive verdict.
+        # The plugin turned an inconclusive verdict into a skip.
         return TestOutcome.INCONCLUSIVE if isinstance(error.__context__, Inconclusive) else None
     if isinstance(error, Inconclusive):
         return TestOutcome.INCONCLUSIVE
@@ -84,7 +85,7 @@ def marked(trace: str | None, outcome: TestOutcome) -> str:
 
 
 def guarded(trace: str | None) -> str | None:
-    """Return the trace of a test that does not concern this plugin, so that it does not start with the mark."""
+    """Return the trace of a test that does not concern this plugin, changed if it starts with the mark."""
     return f"\n{trace}" if trace is not None and trace.startswith(MARK) else trace
 
 

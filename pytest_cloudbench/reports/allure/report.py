@@ -137,7 +137,7 @@ class AllureReport:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
-        """Keep pytest's own finalizer of a fixture out of its teardown, and hide fixtures that tell readers nothing.
+        """Keep pytest's own finalizer of a fixture out of the report, and hide fixtures that do not interest readers.
 
         allure-pytest turns all finalizers into steps. This one is registered first and runs last, when allure-pytest
         writes the result, so its step would have no end and an unknown outcome.

@@ -36,9 +36,9 @@ class Attempt:
     """What is known of one attempt of a test so far.
 
     ``result`` is allure-pytest's own. ``began`` is in seconds since the epoch. ``instances`` have the endpoint and
-    region of their provider. ``pictures`` draws those of each measurement. ``times_s`` are begin and end of this
-    plugin's steps by identity, finer than the milliseconds of the result. ``shown`` is True when the result is complete
-    except for its outcome.
+    region of their provider. ``pictures`` draw those of each measurement. ``times_s`` are begin and end of this
+    plugin's steps by their id(), more precise than the milliseconds of the result. ``shown`` is True when the result is
+    complete except for its outcome.
     """
 
     result: Any
@@ -133,10 +133,10 @@ def add_step(
     status: str,
     said: str | None,
 ) -> None:
-    """Add a step that has ended to the open step of the test itself, if any.
+    """Add a finished step to the test's own open step, or to the result if none is open.
 
     ``times_s`` are begin and end in seconds since the epoch. Steps are reported at their end, so steps within this one
-    came before, and are moved into it.
+    were added earlier, and are moved into it.
     """
     from allure_commons.model2 import StatusDetails, TestStepResult
 
@@ -161,10 +161,10 @@ def add_step(
 def _lies_within(
     each: Any, step: Any, its_s: tuple[float, float] | None, times_s: tuple[float, float]
 ) -> bool:
-    """Return whether a step was part of another one.
+    """Return True if the step ``each`` was part of ``step``.
 
-    A step of the test itself is known to the millisecond only. If it began in the same millisecond as the other one, it
-    may have ended before it.
+    The times of a test's own steps are known only to the millisecond. If both began in the same millisecond, ``each``
+    may have ended before ``step`` began, so it does not count.
     """
     if its_s is not None:
         return its_s[0] >= times_s[0] and its_s[1] <= times_s[1]

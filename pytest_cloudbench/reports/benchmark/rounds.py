@@ -1,15 +1,15 @@
-"""A measurement as rounds for pytest-benchmark: each round has the same number of operations, and takes some time.
+"""A measurement as rounds for pytest-benchmark: each round has the same number of operations, and its own time.
 
 pytest-benchmark compares times, lower is better, and shows 1 / mean as operations per second. An operation is an I/O of
 fio, or a byte of a network run or of created files. The mean is the time per operation over the whole run, so the OPS
 column shows the IOPS, or the bytes per second.
 
-The series, if there is one, gives the rounds: as many as it has seconds, cut by operations and not by time. Then the
-plain mean of the rounds is the mean of the operations. (The mean of one-second rounds would be a mean of reciprocals,
-which is wrong for a rate that changes.) A second without I/O makes a round longer, not infinitely long. Standard
-deviation, quartiles and outliers are those of the rate over time. The rounds are scaled to the tool's own mean, from
-which the series differs a little, because it ends with its last whole second. If it differs by more than a tenth, it
-describes something else, and the run is one round.
+The series, if there is one, is cut into as many rounds as it has samples, each with the same number of operations. So
+the plain mean of the rounds is the mean of the operations. (The mean of one-second rounds would be a mean of
+reciprocals, which is wrong for a rate that changes.) A second without I/O makes a round longer, not infinitely long.
+Standard deviation, quartiles and outliers are those of the rate over time. The rounds are scaled to the tool's own
+mean, from which the series differs a little, because it ends with its last whole second. If it differs by more than a
+tenth, it describes something else, and the run is one round.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def join_benchmark(config: pytest.Config, cloud: Callable[[], str]) -> None:
-    """Add the session's measurements to pytest-benchmark's; ``cloud`` returns the run's option."""
+    """Add the session's measurements to pytest-benchmark's; ``cloud`` returns the option that chose the cloud."""
     config.pluginmanager.register(BenchmarkTable(config, cloud), "cloudbench-benchmark")
 
 
@@ -63,7 +63,7 @@ class BenchmarkTable:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, None, None]:
-        """Keep tests that use this plugin's fixtures with ``--benchmark-only``."""
+        """With ``--benchmark-only``, keep tests that use this plugin's fixtures."""
         before = {id(item): list(item.own_markers) for item in items if uses_cloudbench(item)}
         yield
         if not self._option("benchmark_only"):

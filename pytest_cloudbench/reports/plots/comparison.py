@@ -33,7 +33,7 @@ _BURST_DASHES = (1.0, 0.8)
 def plot_comparison(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture:
     """Draw measurements of one kind, each with its label.
 
-    Lines over time are for file creations and if a rate fell during a run, unless there are too many; others are bars.
+    Lines over time show file creations, and runs if the rate of one fell, unless there are too many; bars show others.
     Raises ValueError for runs of different kinds, PlotsMissing without matplotlib.
     """
     if not measurements or len(measurements) != len(labels):
@@ -148,7 +148,11 @@ FILES_SCALE = RateScale("files/s", 1.0, MIB_PER_S.like)
 
 
 def common_scale(measurements: Sequence[Any]) -> RateScale:
-    """Return the unit for all measurements: IOPS only if each of them is about IOPS."""
+    """Return the unit for all measurements.
+
+    Storage: IOPS if that is the unit of each, or if it is that of the first and all have the same block size; else
+    MiB/s.
+    """
     if is_of_network(measurements[0]):
         return bits_for(max(each.throughput.bytes_per_second for each in measurements))
     scales = [scale_of(each) for each in measurements]

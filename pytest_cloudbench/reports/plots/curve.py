@@ -28,9 +28,9 @@ _CHARACTER_IN = 0.072
 """Average width of the letters of a ceiling's name, with a margin."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 16, 44
 _MOST_IN_TITLE = 4
-"""The title names this number of curves; the legend always does."""
+"""The title names up to this number of curves; the legend names all."""
 _MOST_TRIED = 5
-"""Of more ceilings, not every order of their names is tried."""
+"""With more ceilings, only one order of their names is tried."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _P99_DASHES = (1.0, 1.5)
 _NAME_COLUMNS, _SAID_COLUMNS = 26, 30
@@ -66,7 +66,7 @@ def curves_picture(curves: Sequence[Any], *, labels: Sequence[str] = (), title: 
 
 
 def _names(curves: Sequence[Any]) -> list[str]:
-    """Return the mixes of the curves; of the same mix, what else differs."""
+    """Return the mixes of the curves, or their differences if two curves have the same mix."""
     names = [str(curve.mix.name) for curve in curves]
     if len(set(names)) == len(names):
         return names
@@ -119,7 +119,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
 
 
 def _scale(curves: Sequence[Any]) -> RateScale:
-    """Return IOPS, unless a throughput binds all curves."""
+    """Return IOPS, unless a throughput limits all curves."""
     found = {scale_of(curve.maximum).unit for curve in curves}
     return MIB_PER_S if found == {MIB_PER_S.unit} else IOPS
 
@@ -135,7 +135,7 @@ def _walls(
 ) -> tuple[list[CeilingLine], list[CeilingLine]]:
     """Return the ceilings of all curves, each value once: those to draw, and those too far to the right.
 
-    A throughput means a different number of I/Os for each mix, so a ceiling of some curves names them.
+    A throughput means a different number of I/Os for each mix, so a ceiling of only some curves names them.
     """
     near: dict[tuple[float, str, bool], dict[str, list[str]]] = {}
     far: dict[tuple[float, str, bool], dict[str, list[str]]] = {}
@@ -170,7 +170,7 @@ class _Name:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From where to where the name goes, as shares of the width."""
+        """The left and right end of the name, as shares of the width."""
         width = (max(map(len, self.lines)) + 1) * _CHARACTER_IN / _ACROSS_IN
         return (self.share - width, self.share) if self.left else (self.share, self.share + width)
 

@@ -1,7 +1,7 @@
 """Draw lines, areas, marks and texts on a white sheet, and render it as SVG and PNG.
 
-matplotlib's renderers draw, without its figures and axes: those lay out every text again for each format and take 60 ms
-a picture instead of 6, which adds up over hundreds of measurements. Texts of the SVG stay texts, which can be searched
+Only matplotlib's renderers are used: its figures and axes lay out every text again for each format and take 60 ms a
+picture instead of 6, which adds up over hundreds of measurements. Texts of the SVG stay texts, which can be searched
 and selected. Those of the PNG are drawn by Pillow, a dependency of matplotlib.
 """
 
@@ -31,9 +31,9 @@ _CAPITAL, _ASCENT, _DESCENT = 0.73, 0.78, 0.22
 _COLOURS = 128
 """Colours of a PNG. It is a sixth of the size with all colours and looks the same: few colours are drawn."""
 _NEARLY = 254
-"""White (255) with so few colours."""
+"""What white (255) becomes with so few colours."""
 _BACKS = 9.0
-"""Above all lines and marks."""
+"""The z-order of the white areas behind texts: above all lines and marks."""
 
 Point = tuple[float, float]
 Dashes = tuple[float, ...]
@@ -85,7 +85,7 @@ class Drawing:
     ) -> None:
         """Draw a line through points, with gaps for NaN.
 
-        ``clip``: left, bottom, width, height of the visible part; ``snap``: sharp; ``steps``: level up to each point.
+        ``clip``: left, bottom, width, height of the visible part; ``snap``: to pixels; ``steps``: level up to a point.
         """
         if not points:
             return

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_cloudbench.reports.plots.picture import Picture, check_can_draw
 
 Plots = Callable[[Any], Iterable[Picture | None]]
-"""Returns the pictures of a measurement; None stands for one that cannot be drawn of it."""
+"""Returns the pictures of a measurement, with None for one that cannot be drawn."""
 
 
 def drawn(plots: Plots, measurement: Any) -> list[Picture]:
@@ -23,7 +23,7 @@ def drawn(plots: Plots, measurement: Any) -> list[Picture]:
 def storage_plots(run: Any) -> list[Picture | None]:
     """Draw a storage run: its rate and its latency over time, and how its latency was distributed.
 
-    Nothing of a run without a series.
+    A run without a series has no pictures.
     """
     from pytest_cloudbench.reports.plots.latency import latency_distribution, latency_over_time
     from pytest_cloudbench.reports.plots.rate_over_time import rate_over_time
@@ -34,7 +34,7 @@ def storage_plots(run: Any) -> list[Picture | None]:
 
 
 def network_plots(run: Any) -> list[Picture | None]:
-    """Draw a network run: its rate over time, of both directions apart if it had two."""
+    """Draw a network run: its rate over time, with a line for each direction if it had two."""
     from pytest_cloudbench.reports.plots.measurement import both_ways
     from pytest_cloudbench.reports.plots.rate_over_time import rate_over_time
 
@@ -58,7 +58,7 @@ def curve_plots(curve: Any) -> list[Picture | None]:
 def line_plot(
     name: str, lines: Mapping[str, Sequence[float]], *, seconds: Sequence[float], unit: str, title: str = ""
 ) -> Picture | None:
-    """Draw lines over time in one panel: each has a value, in ``unit``, for each of the rising ``seconds``.
+    """Draw lines over time in one panel: each has a value, in ``unit``, for each of the ascending ``seconds``.
 
     ``name`` names the picture in reports and is its default title. Return None if no line has two values. Raises
     ValueError for a line of another length, PlotsMissing if matplotlib is not installed.

@@ -195,7 +195,7 @@ _PERCENTILE_PT = 9.0
 
 
 def _mark(panel: Panel, found: Mapping[str, Distribution], factor: float) -> None:
-    """Mark the percentiles of each line. Each label is where it hides no line and no other label."""
+    """Mark the percentiles of each line. Place each label where it hides no line and no other label."""
     slowest = max(found.values(), key=lambda each: each.percentile_s(50.0))
     left, bottom, width, height = panel.box
     taken: list[Box] = []
@@ -239,7 +239,7 @@ def _shift(align: str, vertical: str, away: float) -> tuple[float, float]:
 
 
 def _box(place: tuple[float, float], text: str, side: tuple[str, str], away: float) -> Box:
-    """Return what a label takes on the sheet, with a margin."""
+    """Return the area of a label on the sheet, with a margin."""
     align, vertical = side
     across, up = _shift(align, vertical, away)
     width = length_pt(text, _PERCENTILE_PT)

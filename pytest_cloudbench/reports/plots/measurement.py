@@ -27,7 +27,7 @@ FILES_IN, DEVICE_IN, ALONE_IN = 1.5, 2.1, 2.6
 
 
 def files_over_time(creation: Any) -> Picture:
-    """Draw files per second over time, or only the times that it took if it took no more than a second or two."""
+    """Draw files per second over time, or only the total times if the series has fewer than two samples."""
     series = creation.series
     if len(series) < 2:
         return _times_of_files(creation)

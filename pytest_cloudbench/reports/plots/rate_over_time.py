@@ -200,7 +200,7 @@ def _draw_directions(panel: Panel, measurement: Any, scale: RateScale, line: Tim
 
 
 def _draw_parts(panel: Panel, measurement: Any, scale: RateScale, per_s: float) -> None:
-    """Draw each host or pair of a run on several as a thin line, with the number of them beside the lines."""
+    """If a run used several hosts or pairs, draw each as a thin line, with their number beside the lines."""
     last = []
     for part in getattr(measurement, "parts", ()):
         line = run_of(part).timeline(scale.like)

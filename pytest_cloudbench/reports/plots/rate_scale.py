@@ -75,12 +75,12 @@ MIB_PER_S = RateScale("MiB/s", 1 / MIB, Throughput(0.0))
 
 
 def time_scale(largest_s: float) -> tuple[str, float]:
-    """Return the unit of a time axis and its value of one second: seconds up to ten minutes, then minutes."""
+    """Return the unit of a time axis and the value of one second in it: seconds up to ten minutes, then minutes."""
     return ("min", 1 / 60) if largest_s > 600 else ("s", 1.0)
 
 
 def latency_scale(values_s: Iterable[float]) -> tuple[str, float]:
-    """Return the unit for latencies and its value of one second, by their median."""
+    """Return the unit for latencies, by their median, and the value of one second in it."""
     known = sorted(values_s)
     middle = known[len(known) // 2] if known else 1.0
     if middle < 0.5e-3:

@@ -84,7 +84,7 @@ COLOURS = ("#14406b", "#a63a00", "#2d6a2e", "#6a3d8a", "#222222", "#8a6d00")
 
 _GRID, _FRAME, _TICKS = "#dddddd", "#555555", "#333333"
 _LEFT_IN = 0.92
-"""Room for the words of ticks, such as "10,000,000"."""
+"""Room for the labels of ticks, such as "10,000,000"."""
 _MARGIN_IN = 0.15
 _TITLE_PT, _TITLE_IN = 11.5, 0.21
 _RIGHT_IN = 2.4
@@ -311,6 +311,6 @@ class Sheet:
 
 
 def _named(scale: AxisScale, length_in: float, font_sizes: float) -> list[tuple[float, str]]:
-    """Return values that fit on an axis of this length, at this number of font sizes each; nine at most."""
+    """Return the ticks, nine at most, that fit on an axis of this length if each takes this number of font sizes."""
     most = max(1, min(9, int(length_in * 72 / (FONT_PT * font_sizes))))
     return [(value, tick_text(value)) for value in scale.ticks(most)]

@@ -1,1 +1,1 @@
-"""The region's API: EC2, SSM parameters, STS and CloudWatch over HTTP on loopback."""
+"""The region's API over HTTP on loopback: EC2, SSM, S3, STS, CloudWatch, the price list and service quotas."""

@@ -1,4 +1,4 @@
-"""The base of the API's actions: the request's parameters, the region, and finding what a request names."""
+"""The base of the API's actions: the request's parameters, the region, and look-ups of named resources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
     """One request to EC2, which moto parses and answers. Actions defined in subclasses replace moto's own."""
 
     params: dict[str, Any]
-    # The service answers at once, this region when the work is done. moto knows nothing of zone groups.
+    # EC2 answers before the work is done, this region afterwards: show EC2's states. moto has no zone groups.
     RESPONSE_KEY_PATH_TO_TRANSFORMER: ClassVar[dict[str, Callable[[Any], Any]]] = {
         **EC2Response.RESPONSE_KEY_PATH_TO_TRANSFORMER,
         "CreateVolume.Volume.State": lambda _: "creating",
@@ -67,7 +67,7 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
     ) -> Iterator[None]:
         """Release the region's lock for work on the plane. If it fails, call ``undo`` and refuse the request.
 
-        ``failure`` begins the refusal's message; it ends with the plane's own.
+        The refusal's message is ``failure``, followed by the plane's message.
         """
         try:
             with self.home.aside():

@@ -41,7 +41,7 @@ class Credential:
     """The key id, time, region, service and signature in a signed request.
 
     ``date`` is the request's full time stamp; ``day``, ``region`` and ``service`` are the signature's scope.
-    ``lasts_s`` is how long a presigned address holds, in seconds as it states them; None for a request signed by
+    ``lasts_s`` is the stated lifetime of a presigned URL, in seconds (unchecked text); None for a request signed by
     header. ``token`` is a session token, which the region's keys do not have.
     """
 
@@ -83,9 +83,10 @@ def read_credential(environ: Mapping[str, Any]) -> Credential | None:
 
 
 def fault_in_time(credential: Credential, now: datetime) -> str | None:
-    """Return why a signature does not hold at this time; None if it does.
+    """Return why a signature is not valid at the time ``now``; None if it is valid.
 
-    A request holds for 15 minutes before and after its date, a presigned address from its date on as long as it states.
+    It is valid from 15 minutes before its date: for a request until 15 minutes after it, for a presigned URL until the
+    stated lifetime ends.
     """
     try:
         made = datetime.strptime(credential.date, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
@@ -115,9 +116,9 @@ def signature_is_right(
 ) -> bool:
     """Return True if the request, given by WSGI's ``environ`` and its body, was signed with the key's secret.
 
-    The algorithm is Signature Version 4 as AWS documents it: the hash of the body is signed. S3 has paths, and signs
-    what its client says about the body: its hash, or that the body is not signed or signed in parts. Other services
-    have one path, "/"; requests for other paths are refused.
+    The algorithm is Signature Version 4 as AWS documents it: the hash of the body is signed. A request to S3
+    has a path, and signs what its header states about the body: the hash, or that the body is unsigned or signed in
+    parts. Other services have one path, "/"; requests for other paths are refused.
     """
     path, payload = "/", hashlib.sha256(body).hexdigest()
     if credential.service == "s3":

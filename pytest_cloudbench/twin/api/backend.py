@@ -37,7 +37,7 @@ from .region_network import AddressSource, NetworkBackend
 EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000eb50"
 
 
-# Families that AWS calls previous generation. moto's catalogue adds c5, m5, r5 and six later ones, which it does not.
+# Families that AWS calls previous generation. moto's catalogue wrongly adds c5, m5, r5 and six later ones.
 _PREVIOUS_GENERATION = frozenset("a1 c1 c3 c4 d2 g3 i2 m1 m2 m3 m4 p2 r3 r4 t1".split())  # noqa: SIM905
 
 
@@ -71,7 +71,7 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
 
 
 def described_figures(spec: VolumeSpec) -> dict[str, Any]:
-    """Return the figures with which the service describes a volume, by their names in moto."""
+    """Return the figures that the service shows for a volume, by their names in moto."""
     kind = VOLUME_TYPES[spec.type]
     shows_iops = kind.takes_iops or (kind.iops is not None and kind.iops.per > 0)
     return {
@@ -166,7 +166,7 @@ class RegionBackend(NetworkBackend):
         self.capacity_reservations = CapacityReservations()
         super().__init__(REGION, ACCOUNT, addresses, slot.network, zone_networks)
         self.regions = [region for region in RegionsAndZonesBackend.regions if region.name == REGION]
-        # With a key of its own moto does not load its key service for an encrypted volume.
+        # With this set, moto does not load its key service for an encrypted volume.
         self.default_kms_key_id = EBS_KEY
         for image in images.values():
             self.amis[image.id] = RegionImage(self, image)
@@ -183,7 +183,7 @@ class RegionBackend(NetworkBackend):
         volume_type: str | None = None,
         **_unused: Any,
     ) -> RegionVolume:
-        """Return a new volume in the state creating. Its ``spec`` was checked before.
+        """Return a new volume in the state creating. The caller has checked ``spec``.
 
         moto calls this for root volumes, with ``size`` and ``volume_type`` only.
         """
@@ -213,7 +213,7 @@ class RegionBackend(NetworkBackend):
         delete_too: bool,
         card: int,
     ) -> Any:
-        """Record on both sides that a volume is attaching. ``delete_too``: it is deleted with its instance."""
+        """Record on volume and instance that the volume is attaching. ``delete_too``: delete it with the instance."""
         attachment = self.attach_volume(volume.id, instance.id, device, delete_too)
         attachment.delete_on_termination = delete_too
         attachment.ebs_card_index = instance.block_device_mapping[device].ebs_card_index = card
@@ -229,7 +229,7 @@ class RegionBackend(NetworkBackend):
             mapping.status = status
 
     def remove_attachment(self, volume: RegionVolume) -> None:
-        """Remove the attachment on both sides; the volume is available again."""
+        """Remove the attachment from volume and instance; the volume is available again."""
         attachment = volume.attachment
         if attachment is None:
             return
@@ -244,7 +244,7 @@ class RegionBackend(NetworkBackend):
             resources.pop(resource.id, None)
 
     def forget_tags_of_removed(self) -> None:
-        """Remove the tags of resources that are gone, which moto keeps."""
+        """Remove the tags that moto keeps of deleted resources."""
         groups = [group for of_vpc in self.groups.values() for group in of_vpc.values()]
         rules = [rule for group in groups for rule in (*group.ingress_rules, *group.egress_rules)]
         living: dict[str, Collection[str]] = {

@@ -27,7 +27,7 @@ RESOURCE_TYPE, ID_PREFIX = "capacity-reservation", "cr"
 class CapacityReservation(TaggedEC2Resource):  # type: ignore[misc]  # moto is not typed here
     """Capacity for instances of one type in one zone, with the attributes that DescribeCapacityReservations shows.
 
-    An "open" one is also used by launches that name none.
+    An "open" reservation is also used by launches that name no reservation.
     """
 
     instance_platform, tenancy, owner_id = "Linux/UNIX", "default", ACCOUNT
@@ -48,19 +48,19 @@ class CapacityReservation(TaggedEC2Resource):  # type: ignore[misc]  # moto is n
 
     @property
     def end_date_type(self) -> str:
-        """Whether it ends by itself."""
+        """``limited`` if it ends by itself, else ``unlimited``."""
         return "limited" if self.end_date else "unlimited"
 
     @property
     def state(self) -> str:
-        """Whether its capacity can be used."""
+        """``active`` if its capacity can be used, else ``cancelled`` or ``expired``."""
         if self.cancelled:
             return "cancelled"
         return "expired" if self.end_date and self.end_date <= utcnow() else "active"
 
     @property
     def available_instance_count(self) -> int:
-        """How many more instances it has room for: those that are neither stopped nor terminated use it."""
+        """How many more instances it has room for. Stopped and terminated instances do not use it."""
         used = sum(
             one.capacity_reservation_id == self.id and one.state not in ("stopped", "terminated")
             for reservation in self.ec2_backend.reservations.values()

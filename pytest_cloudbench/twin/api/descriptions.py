@@ -1,8 +1,8 @@
-"""What an action answers, in the form of EC2's XML: dictionaries, lists and text under the names of the wire.
+"""The answers of actions in the form of EC2's XML: dictionaries, lists and text under their names in the XML.
 
-moto's results are objects whose attributes are named after the members of the service's model. They are read by a
-plan, which is made once for each place in an answer, so describing thousands of items is fast. Filters and pages
-work on described items. Import only after `moto_loading.load_moto`.
+moto's results are objects whose attributes are named after the members of the service's model. A plan, made once for
+each place in an answer, reads them, so describing thousands of items is fast. Filters and pages work on described
+items. Import only after `moto_loading.load_moto`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Described = dict[str, Any]
 
 
 class Items(list[Any]):
-    """A described list. ``name`` is the element of each item on the wire."""
+    """A described list. ``name`` is the XML element of each item."""
 
     name = "item"
 
@@ -35,7 +35,7 @@ NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
 class DescribedResult(ActionResult):  # type: ignore[misc]  # moto is not typed here
-    """A result that is described already."""
+    """A result that is already described."""
 
 
 class Describer:
@@ -78,7 +78,7 @@ class Describer:
 
     def _structure(self, shape: StructureShape, path: tuple[str, ...]) -> Callable[[Any], Any]:
         members: list[_Member] = []
-        is_attribute = len(path) == 3  # of an answer, as those of DescribeInstanceAttribute
+        is_attribute = len(path) == 3  # a member of the answer, as in DescribeInstanceAttribute
 
         def describe(value: Any) -> Described | None:
             if not members:
@@ -88,7 +88,7 @@ class Describer:
                 found = member.read(value)
                 if found is not None and (text := member.describe(found)) is not None:
                     described[member.wire_name] = text
-            # EC2 shows a structure without content as missing, but for an attribute that was asked for.
+            # EC2 leaves out an empty structure, except a requested attribute.
             return described if described or is_attribute else None
 
         return describe
@@ -145,7 +145,7 @@ class _Member:
     def _possible_keys(self, value: Any) -> tuple[str, ...]:
         context = AttributePickerContext(obj=value, key=self._name, shape=self._shape)
         keys = list(XFormedAttributePicker().get_possible_keys(context))
-        # moto leaves the name of the object's class out of attributes; this region derives classes from its.
+        # moto's attributes leave out the name of the object's class, which may be a base class of this region's.
         for base in type(value).__mro__:
             if self._name.lower().startswith(base.__name__.lower()):
                 keys.append(xform_name(self._name[len(base.__name__) :]))

@@ -1,4 +1,4 @@
-"""All actions of the EC2 API: on security groups, placement groups and reservations, and what is not available."""
+"""The EC2 API: its dispatch, the actions on security groups, placement groups and reservations, and what is refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OWN_PROFILE = "an instance of this region has the instance profile that it was 
 _ONE_INTERFACE = "an instance of this region has one network interface, made with it"
 _RESERVED = ("LinkedGroupId", "ParentGroupId", "Operator")
 
-# moto carries these out also as dry runs.
+# moto would carry these out even as dry runs.
 _RUNS_DRY_FIRST = {"ModifyInstanceMetadataOptions", "ModifyInstanceAttribute"}
 UNSUPPORTED = {
     "CopyImage": _NO_SNAPSHOTS,
@@ -105,7 +105,7 @@ class OtherActions(RegionActions):
                 )
 
     def describe_launch_templates(self) -> Any:
-        """Describe all that are named, with their present tags; moto shows 15 with those that they were made with."""
+        """Describe all requested templates with their current tags; moto shows 15, with their original tags."""
         found = self.home.backend.describe_launch_templates(
             template_names=self.params.get("LaunchTemplateNames") or [],
             template_ids=self.params.get("LaunchTemplateIds") or [],
@@ -226,7 +226,7 @@ class CapacityReservationActions(RegionActions):
         return ActionResult({"CapacityReservations": found})
 
     def cancel_capacity_reservation(self) -> Any:
-        """End it; its instances go on running."""
+        """Cancel a reservation; its instances continue to run."""
         found = self.home.backend.capacity_reservations.known(self.params.get("CapacityReservationId"))
         self.error_on_dryrun()
         found.cancelled = True
@@ -253,7 +253,7 @@ class Ec2Actions(
         self.params = RequestParser(operation).parse({"values": form})
         check_required(self.params, operation)
         check_tags(self.params)
-        # What moto's actions read of a request.
+        # moto's actions read these attributes of a request.
         self.region, self.partition, self.current_account = REGION, "aws", ACCOUNT
         self.uri_match: dict[str, str] = {}
         self.data = self.querystring = {name: [value] for name, value in form.items()}

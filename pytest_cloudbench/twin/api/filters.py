@@ -24,8 +24,8 @@ MAX_VALUES = 200
 _TAGS = ("tag-key", "tag-value")
 _MARKUP = re.compile(r"<(/?)ul>|<li>\s*<p>\s*<code>([^<]+)</code>")
 
-# Where a name does not lead to its value, as paths of the wire; also names that EC2 knows and documents in prose. None
-# refuses what EC2 describes for every item and this region does not.
+# XML paths of the filters whose name does not lead to their value, or which EC2 documents in prose only. None refuses a
+# filter on a value that EC2 describes for every item but this region does not.
 _PATHS: Mapping[str, Mapping[str, str | None]] = {
     "DescribeAvailabilityZones": {"group-long-name": None},
     "DescribeDhcpOptions": {
@@ -101,9 +101,9 @@ _WORDS = (
 
 
 class _Place(NamedTuple):
-    """Where the value of a filter is in an item, by names of the wire.
+    """Where the value of a filter is in an item, by names in the XML.
 
-    ``default`` is the value of a flag that is not described, None if the value may be missing.
+    ``default`` is the value of a flag that the item does not show; None if it is not a flag.
     """
 
     path: tuple[str, ...]
@@ -128,7 +128,7 @@ class Filters:
         documented = _documented_names(operation)
         self._takes_tags = bool({"tag", "tag-key"} & documented)
         self._names = (documented | set(self._given)) - {"tag", *_TAGS}
-        # A request names few of them, and to find the places of all takes longer than to answer it.
+        # Filled on demand: a request uses few filters, and finding the places of all takes longer than answering it.
         self._places: dict[str, _Place | None] = {}
 
     @functools.cached_property
@@ -186,7 +186,7 @@ class Filters:
         return found
 
     def passes(self, item: Any, asked: Sequence[Filter]) -> bool:
-        """Return True if each filter matches the item: all filters, with any of their values."""
+        """Return True if every filter matches the item with at least one of its values."""
         return all(
             any(_pattern(text).fullmatch(value) for value in self._values(item, name) for text in texts)
             for name, texts in asked
@@ -208,7 +208,7 @@ class Filters:
 def _pattern(text: str) -> re.Pattern[str]:
     """Return the pattern of a filter's value: * is any text, ? any character, and \\ takes the next one literally.
 
-    fnmatch's patterns do not backtrack from one * to another, so that no value takes long.
+    fnmatch's patterns do not backtrack from one * to another, so every value is matched quickly.
     """
     parts = []
     for escaped, character in re.findall(r"\\(.)|(.)", text, re.DOTALL):
@@ -218,7 +218,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _texts(value: Any, path: Sequence[str]) -> Iterator[str]:
-    """Yield all texts at a path; every one below it, if it leads to a structure."""
+    """Yield all texts at a path, or below it if it leads to a structure."""
     if isinstance(value, list):
         for one in value:
             yield from _texts(one, path)
@@ -292,7 +292,7 @@ def _find(name: str, item: str, leaves: Sequence[_Leaf]) -> tuple[str, ...] | No
 
 
 def _left_out(text: str, names: Sequence[frozenset[str]]) -> int | None:
-    """Return how many parts of a path a name leaves out, the last one never; None if it names another path."""
+    """Return how many parts of a path a name leaves out; None if it leaves out the last, or names another path."""
     if not names:
         return None if text else 0
     fits = [

@@ -43,10 +43,10 @@ _RESPONSES = {
 }
 _SERVICES = ("ec2", "ssm", "s3", *_RESPONSES, "pricing", "servicequotas")
 _LOADING_LIMIT_S = 170.0  # an emulated machine needs most of a minute
-_POLL_S = 0.1  # within which the server notices that it must end
+_POLL_S = 0.1  # how often the server checks whether it must end
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _MAX_OBJECT_BYTES = 64 * 1024 * 1024  # of one request; SDKs upload larger objects in parts
-_BACKLOG = 1024  # werkzeug's 128 is less than a fleet's clients, whose connections would wait for seconds
+_BACKLOG = 1024  # with werkzeug's 128, connections from the clients of a fleet would wait for seconds
 _LOST = "cloudbench.lost"  # in the environment of a call whose answer the weather loses
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
@@ -133,7 +133,7 @@ class Front:
         return [body]
 
     def _load(self) -> None:
-        gc.disable()  # what is loaded stays: the search for garbage in it would take a third of the time
+        gc.disable()  # modules stay loaded: searching them for garbage would take a third of the time
         try:
             load_moto()
             self._opened.wait()
@@ -255,7 +255,7 @@ def _unknown_key(credential: Credential, environ: Environ) -> Refusal:
 
 
 def _outdated(credential: Credential, environ: Environ, fault: str) -> Refusal:
-    """Return a service's refusal of a signature that does not hold now."""
+    """Return a service's refusal of a signature that is not valid now."""
     if credential.service == "ec2":
         return Refusal("RequestExpired", f"Request has expired: {fault}.")
     if credential.service == "s3":
@@ -279,7 +279,7 @@ def call_service(
 ) -> tuple[int, dict[str, str], bytes]:
     """Let a service answer a request. EC2 and SSM have the region's own actions, the others are moto's.
 
-    An EC2 action named as ``lagging_action`` sees, and adds to, the view that lags behind the region's state.
+    The EC2 action ``lagging_action`` sees the view that lags behind the region's state, and its changes lag there.
     """
     if service == "s3":
         from .objects import answer_objects
@@ -325,7 +325,7 @@ def _answer_by_moto(region: Region, service: str, request: Any) -> tuple[int, di
 
 
 def _warm_up(region: Region) -> None:
-    """Answer one call of each service before the first client's: reading the service models takes a while."""
+    """Answer one call each to EC2, SSM and STS before clients call: reading the service models takes a while."""
     from moto.core.request import Request
 
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
@@ -340,10 +340,10 @@ def _warm_up(region: Region) -> None:
 
 
 def _body(environ: Environ, most: int = _MAX_BODY_BYTES) -> bytes:
-    """Return the request's body and leave it to be read again. Refuses a large one before reading it."""
+    """Return the request's body, which can be read again. Refuses a large body before reading all of it."""
     length = environ.get("CONTENT_LENGTH") or "0"
     too_large = Refusal("RequestEntityTooLarge", f"The request is larger than {most} bytes.", status=413)
-    if environ.pop("wsgi.input_terminated", False):  # sent in chunks, so its length is not known before
+    if environ.pop("wsgi.input_terminated", False):  # sent in chunks, so its length is not known yet
         body: bytes = environ["wsgi.input"].read(most + 1)
         environ.pop("HTTP_TRANSFER_ENCODING", None)
         environ["CONTENT_LENGTH"] = str(len(body))

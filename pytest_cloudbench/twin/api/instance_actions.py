@@ -60,7 +60,7 @@ class InstanceActions(RegionActions):
         return ActionResult(reservation)
 
     def _refuse_above_quota(self, request: LaunchRequest, quota: int) -> None:
-        """Refuse a launch beyond a quota of virtual CPUs; 0 is no quota."""
+        """Refuse a launch beyond a quota of vCPUs; 0 means no quota."""
         living = [each.instance_type for each in self.home.instances() if each.state != "terminated"]
         types = [*living, *[request.limits.name] * request.count]
         vcpus = sum(instance_catalogue()[name]["VCpuInfo"]["DefaultVCpus"] for name in types)
@@ -132,7 +132,7 @@ class InstanceActions(RegionActions):
         return ActionResult({answer: changes})
 
     def describe_spot_instance_requests(self) -> Any:
-        """Describe the requests behind spot instances; one that is marked for termination has had its notice."""
+        """Describe the requests of spot instances; an interruption notice marks a request for termination."""
         named = self.params.get("SpotInstanceRequestIds") or []
         known = {
             each.spot_instance_request_id: each for each in self.home.instances() if each.lifecycle == "spot"
@@ -246,7 +246,7 @@ class InstanceActions(RegionActions):
             security_group_ids=list(request.group_ids),
             tags=self._parse_tag_specification(),
             ebs_optimized=bool(params.get("EbsOptimized")),
-            associate_public_ip=False,  # the region's own: see `give_public_address`
+            associate_public_ip=False,  # the region assigns its own: see `give_public_address`
             private_ip=request.private_ip,
             disable_api_stop=bool(params.get("DisableApiStop")),
             disable_api_termination=bool(params.get("DisableApiTermination")),
@@ -346,7 +346,7 @@ def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> Hos
 
 @functools.cache
 def _described_type(name: str) -> dict[str, Any]:
-    """Return the description of a type, which never changes: making those of all takes a tenth of a second."""
+    """Return the description of a type; it never changes, and describing all types takes a tenth of a second."""
     operation = get_service_model("ec2").operation_model("DescribeInstanceTypes")
     answer = ActionResult({"InstanceTypes": [instance_catalogue()[name]]})
     described: dict[str, Any] = describer_of(operation).describe(answer)["instanceTypeSet"][0]

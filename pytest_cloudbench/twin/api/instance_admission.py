@@ -32,7 +32,7 @@ def admitted_image(image_id: str | None, images: Mapping[str, Image]) -> Image:
 
 
 def admitted_profile(asked: Mapping[str, Any] | None, account: str) -> dict[str, str] | None:
-    """Return an instance profile as instances show it, by its ARN and id. Any well-formed name exists here."""
+    """Return an instance profile as instances show it, by its ARN and id. Every well-formed name is accepted."""
     if not asked:
         return None
     name, arn = asked.get("Name"), asked.get("Arn")

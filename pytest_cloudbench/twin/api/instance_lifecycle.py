@@ -41,7 +41,7 @@ SPOT_INTERRUPTION = (
     "Server.SpotInstanceTermination",
     "Server.SpotInstanceTermination: Spot instance termination",
 )
-_LOOK_S = 0.05  # how often a delayed instance looks whether it was terminated
+_LOOK_S = 0.05  # how often a delayed instance is checked for termination
 
 
 @dataclass
@@ -123,7 +123,7 @@ class InstanceLifecycle:
         self._region.after(weather.delay("spot_interruption", "RunInstances"), notice)
 
     def shut_down_from_inside(self, instance_id: str, reboots: bool) -> None:
-        """Follow an instance that has shut itself down: boot it again, or stop or terminate it as it was launched.
+        """React when an instance has shut itself down: boot it again, or stop or terminate it by its shutdown behavior.
 
         The caller does not hold the region's lock.
         """
@@ -149,14 +149,14 @@ class InstanceLifecycle:
             self._end(launch.instance, NO_CAPACITY, NO_CAPACITY[0])
 
     def _drop(self, launch: Launch) -> None:
-        """Free what a launch reserved that boots nothing."""
+        """Release what a launch reserved, if it boots no instance."""
         with self._region.lock:
             self._region.backend.forget_public_addresses(launch.instance)
         self._region.plane.network.release_address(launch.plan.private_ip)
         self._forget_unmade(launch.volumes)
 
     def _stay(self, instance: Any, state: str, seconds: float) -> None:
-        """Wait, without the lock, as long as the weather delays the end of a state, and the instance is in it."""
+        """Wait, without the lock, until the weather's delay of ``seconds`` is over or the instance leaves ``state``."""
         deadline = time.monotonic() + seconds
         while instance.state == state and (left := deadline - time.monotonic()) > 0:
             if self._region.closing.wait(min(left, _LOOK_S)):
@@ -180,7 +180,7 @@ class InstanceLifecycle:
             self._interrupt_later(instance)
 
     def _undisturbing(self, instance: Any) -> AbstractContextManager[None]:
-        """Boot an instance that was launched ahead of its test between measurements, any other at once."""
+        """Return a context to boot in: between measurements if launched ahead of the test, else at once."""
         region = self._region
         if AHEAD_TAG not in region.backend.tags.get(instance.id, {}):
             return contextlib.nullcontext()
@@ -215,12 +215,12 @@ class InstanceLifecycle:
             try:
                 plane.volumes.create_disk(volume.id, volume.spec)
             except Exception:
-                plane.network.release_address(launch.plan.private_ip)  # otherwise the boot would
+                plane.network.release_address(launch.plan.private_ip)  # otherwise the failed boot would
                 self._forget_unmade(launch.volumes[number:])
                 raise
 
     def _forget_unmade(self, volumes: list[RegionVolume]) -> None:
-        """Remove volumes without a disk, also those that should outlive the instance."""
+        """Remove volumes without a disk, even those that should outlive the instance."""
         with self._region.lock:
             for volume in volumes:
                 self._region.backend.remove_attachment(volume)
@@ -285,7 +285,7 @@ class InstanceLifecycle:
             instance.ended_at = time.monotonic()
 
     def _release(self, volume: RegionVolume) -> None:
-        """Detach a volume, and delete it if it goes with its instance."""
+        """Detach a volume, and delete it if its attachment says DeleteOnTermination."""
         region = self._region
         goes_too = bool(volume.attachment and volume.attachment.delete_on_termination)
         try:

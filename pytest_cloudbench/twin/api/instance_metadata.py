@@ -43,7 +43,7 @@ Tree = Union[str, bytes, "dict[str, Tree]"]
 
 
 def serve_metadata(region: Region, plan: HostPlan, pid: int) -> Callable[[], None]:
-    """Serve an instance in the network namespace of process ``pid``; return a function that ends that."""
+    """Serve an instance's metadata in the network namespace of process ``pid``; return a function that stops it."""
 
     def listening() -> socket.socket:
         opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -110,7 +110,7 @@ class _Service:
         return next(found)
 
     def tree(self) -> dict[str, Tree]:
-        """Return all data of the instance: a directory is a dict, and a value None does not exist."""
+        """Return all data of the instance: a directory is a dict; missing values are left out."""
         with self._region.lock:
             instance = self._instance()
             tree: dict[str, Any] = {
@@ -122,7 +122,7 @@ class _Service:
         return tree
 
     def _mac(self) -> str:
-        """Return the address of the interface, asked of the kernel: the instance may have replaced its files."""
+        """Return the MAC address of the interface from the kernel: the instance may have replaced its files."""
         answer = fcntl.ioctl(self._opened, _SIOCGIFHWADDR, struct.pack("256s", b"eth0"))
         return answer[18:24].hex(":")  # netdevice(7): after the name and the family
 
@@ -224,7 +224,7 @@ class _Named(dict[str, Any]):
 
 
 def _remove_missing(tree: dict[str, Any]) -> None:
-    """Remove what is None and the directories that are empty then."""
+    """Remove values that are None, and directories that this leaves empty."""
     for key, value in list(tree.items()):
         if isinstance(value, dict):
             _remove_missing(value)
@@ -233,7 +233,7 @@ def _remove_missing(tree: dict[str, Any]) -> None:
 
 
 def look_up(tree: dict[str, Tree], path: str) -> bytes | None:
-    """Return what is at a path below the version: a value, or the names in a directory; None if nothing is."""
+    """Return the value at a path below the version, or the names in a directory; None if there is neither."""
     here: Any = tree
     for part in filter(None, path.split("/")):
         if not isinstance(here, dict) or part not in here:

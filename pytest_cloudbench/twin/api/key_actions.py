@@ -88,7 +88,7 @@ def fingerprint(pair: KeyPair) -> str:
 
     botocore's service model (1.44.8), KeyFingerprint of CreateKeyPair and ImportKeyPair: for ED25519 keys the SHA-256
     digest of the public key in base64, as OpenSSH shows it; for RSA keys the SHA-1 digest of the private key that EC2
-    made, or the MD5 digest of the public key that was imported, each of the DER form and in hexadecimal pairs.
+    made, or the MD5 digest of the public key that was imported, both of the DER form and in hexadecimal pairs.
     """
     if pair.key_type == "ed25519":
         blob = base64.b64decode(_public_line(pair).split()[1])

@@ -120,7 +120,7 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
 
 
 def _refuse_ignored(params: Mapping[str, Any]) -> None:
-    """Refuse what a launch would otherwise ignore."""
+    """Refuse parameters that a launch would otherwise ignore."""
     for name in _NOT_OFFERED:
         if params.get(name):
             raise unsupported(f"This region does not offer the parameter {name} of RunInstances.")
@@ -130,7 +130,7 @@ def _refuse_ignored(params: Mapping[str, Any]) -> None:
 
 
 def _resolved_image(image_id: str | None) -> str | None:
-    """Return the image that `resolve:ssm:NAME` names, with a version or a label at its end if there is one."""
+    """Return the image id; for `resolve:ssm:NAME`, with a version or label if any, that in the SSM parameter."""
     if image_id is None or not image_id.startswith("resolve:ssm:"):
         return image_id
     from moto.ssm.exceptions import ParameterVersionNotFound
@@ -363,7 +363,7 @@ def _admitted_block_devices(
 
 
 def _names_root(device: str, image: Image) -> bool:
-    """Return True if a mapping is for the image's root volume. Refuses another name for the root's place."""
+    """Return True if a mapping is for the image's root volume. Refuses a different name for its attachment point."""
     if device.removeprefix("/dev/") == image.root_device_name.removeprefix("/dev/"):
         return True
     if volume_admission.same_attachment_point(device, image.root_device_name):

@@ -1,7 +1,7 @@
 """Describe actions as EC2 answers them: all items that pass the filters, in pages.
 
-moto answers with everything that a request names. Filters and pages are applied to the described answer, so they hold
-for every action alike. Import only after `moto_loading.load_moto`.
+moto answers with everything that a request names. Filters and pages are applied to the described answer, so they work
+alike for every action. Import only after `moto_loading.load_moto`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .filters import Filter, Filters
 from .refusal import Refusal, invalid_combination, invalid_value
 
 _DEFAULT_PAGE = 1000
-# botocore's service model (1.44.8), in the text of MaxResults; that of DescribeImages is a choice of this project.
+# botocore's service model (1.44.8), in the text of MaxResults; this project chose those of DescribeImages.
 _PAGE_SIZES = {
     "DescribeImages": (1, 1000),
     "DescribeLaunchTemplateVersions": (1, 200),
@@ -51,7 +51,7 @@ class _Item(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """A digest of what names the item and does not change."""
+        """A digest of the item's names, which do not change."""
         names = [
             (name, text)
             for name, text in sorted(self.value.items())
@@ -67,7 +67,7 @@ class _Start(NamedTuple):
     identity: str
 
     def among(self, items: Sequence[_Item]) -> int:
-        """Return the number of this item now; if it was removed as well, the number that it had."""
+        """Return the current number of this item, or its former number if it was removed."""
         if not self.identity or (self.number < len(items) and items[self.number].identity == self.identity):
             return self.number
         found = (number for number, item in enumerate(items) if item.identity == self.identity)
@@ -75,7 +75,7 @@ class _Start(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What a request asks of a listing: its filters, and its page."""
+    """The filters and the page that a request specifies."""
 
     filters: Sequence[Filter]
     size: int = _DEFAULT_PAGE
@@ -102,7 +102,7 @@ class Listing:
         self.has_pages = {"MaxResults", "NextToken"} <= set(self._members) and "NextToken" in output.members
 
     def read(self, params: dict[str, Any]) -> Query:
-        """Take what concerns the listing out of a request's parameters. Raises Refusal if it is invalid."""
+        """Remove filters and page from a request's parameters and return them. Raises Refusal if they are invalid."""
         asked = params.pop("Filters", None) or params.pop("Filter", None) or []
         filters = self.filters.check(asked) if self.filters else []
         if not self.has_pages:
@@ -132,10 +132,10 @@ class Listing:
                 raise invalid_combination(
                     f"The parameter {_SETS.get(name, name)} cannot be used with the parameter maxResults"
                 )
-        return int(min(size, most))  # a larger size is no error
+        return int(min(size, most))  # a larger size is not an error
 
     def answer(self, described: Described, query: Query) -> Described:
-        """Return the part of an answer that a request asks for."""
+        """Return the items of an answer that pass the filters and are on the requested page."""
         found = [
             item
             for item in self._items(described)
@@ -190,7 +190,7 @@ def _token(start: _Start, fingerprint: str) -> str:
 
 
 def _read_token(token: str, fingerprint: str) -> _Start:
-    """Return where a page begins. A token holds for the request, without its page size, that it was the answer to."""
+    """Return where a page begins. A token is valid for the request whose answer had it, with any page size."""
     try:
         parts = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True).decode().split(" ")
     except (binascii.Error, UnicodeError):

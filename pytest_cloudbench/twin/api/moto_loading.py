@@ -1,8 +1,8 @@
-"""Loading moto's EC2, SSM, STS and CloudWatch in a quarter of the usual time.
+"""Loading moto in a quarter of the usual time.
 
-Two thirds of moto's start load the endpoints of all other regions (botocore's endpoint file, parsed several times)
-and their instance offerings. This endpoint serves one region, so both are left out. botocore lists the services that it
-knows anew for each that it loads, by looking into 400 directories; here their names are enough.
+Two thirds of moto's start are spent on all other regions: their endpoints (botocore's endpoint file, parsed several
+times) and their instance offerings. This endpoint serves one region, so both are left out. For each service that it
+loads, botocore looks into 400 directories to list all services; here their names are enough.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class NetworkActions(RegionActions):
         self._apply(instance)
 
     def _apply(self, instance: Any) -> None:
-        """Give the host of an instance the public address with which it is described."""
+        """Set the described public address of an instance on its host."""
         region, address = self.home, instance.public_ip
         if instance.id not in region.on_plane:
             return

@@ -1,7 +1,6 @@
-"""S3 on the region's endpoint, by moto. What answers its requests is loaded at the first one.
+"""S3 on the region's endpoint, by moto's S3, which is loaded at the first request.
 
-Buckets are addressed by the path: names below an IP address are not possible. SDKs do so by themselves for an endpoint
-that is an IP address.
+Buckets are addressed by path, since an IP address has no subdomains. SDKs do so by default for such an endpoint.
 """
 
 from __future__ import annotations

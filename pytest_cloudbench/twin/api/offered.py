@@ -117,7 +117,7 @@ OFFERED: dict[str, tuple[str, ...]] = {
     "tags": ("CreateTags", "DeleteTags", "DescribeTags"),
     "the account": ("DescribeAccountAttributes", "DescribeAvailabilityZones", "DescribeRegions"),
 }
-"""The names of the actions, by what they are about."""
+"""The names of the actions, by subject."""
 
 ACTIONS = frozenset(action for actions in OFFERED.values() for action in actions)
 
@@ -125,7 +125,7 @@ _BEGIN, _END = "<!-- offered actions: begin -->\n", "<!-- offered actions: end -
 
 
 def documented_table() -> str:
-    """Return the tables of docs/region.md: the actions, and the filters of those that describe."""
+    """Return the tables of docs/region.md: the actions, and the filters of describe actions."""
     from .listing import listing_of
 
     lines = [_BEGIN, "| about | actions |", "|---|---|"]
@@ -144,7 +144,7 @@ def _code(names: list[str]) -> str:
 
 
 def main(path: str) -> None:
-    """Write the tables into a page, between the marks."""
+    """Write the tables into a page, between the markers."""
     from .moto_loading import load_moto
 
     load_moto()

@@ -67,7 +67,7 @@ def admitted_partition_count(strategy: str, count: int | None) -> int | None:
 
 
 def admitted_spread_level(strategy: str, level: str | None) -> str | None:
-    """Return the level over which a group spreads its instances; None for other strategies than spread."""
+    """Return the level over which a group spreads its instances; None for strategies other than spread."""
     if strategy != SPREAD:
         _refuse_parameter("SpreadLevel", level or None, SPREAD, strategy)
         return None
@@ -141,7 +141,7 @@ def admitted_placement(
     zone: str,
     count: int,
 ) -> LaunchPlacement:
-    """Return the places in a zone of ``count`` instances of a type that supports the strategies ``supported``."""
+    """Return the placement of ``count`` instances in a zone; their type supports the strategies ``supported``."""
     number = placement.get("PartitionNumber")
     if group is None:
         if number is not None:

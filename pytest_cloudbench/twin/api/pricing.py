@@ -1,7 +1,7 @@
-"""What an account may ask about itself: the price list (GetProducts) and the quota of vCPUs (GetServiceQuota).
+"""The price list (GetProducts) and the account's quota of vCPUs (GetServiceQuota).
 
-The list has prices of common types in us-east-1. Tests read them as on AWS, and say what a run would have cost there.
-On AWS itself nothing of this is used.
+The list has prices of common types in us-east-1. Tests read them as on AWS and report what a run would cost there. None
+of this is used on AWS.
 """
 
 from __future__ import annotations

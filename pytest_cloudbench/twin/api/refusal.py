@@ -25,7 +25,7 @@ _PARAMETER = {"snap": "snapshotId", "vol": "volume"}
 class Refusal(Exception):
     """A request that the service refuses.
 
-    ``code`` is the service's own error code (``InvalidParameterValue``), ``message`` a sentence for people and
+    ``code`` is the service's own error code (``InvalidParameterValue``), ``message`` a readable sentence and
     ``status`` the HTTP status of the answer.
     """
 
@@ -42,7 +42,7 @@ def unsupported(message: str) -> Refusal:
 
 
 def dry_run() -> Refusal:
-    """Return the answer to a dry run of a request that is in order."""
+    """Return the answer to a dry run of a valid request."""
     return Refusal("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", status=412)
 
 

@@ -63,7 +63,7 @@ class ClientTokens:
     def recall(self, action: str, params: Mapping[str, Any]) -> Any | None:
         """Return what an earlier request with this token created, or None.
 
-        Raises Refusal (IdempotentParameterMismatch) if the earlier request had other parameters.
+        Raises Refusal (IdempotentParameterMismatch) if the earlier request had different parameters.
         """
         known = self._created.get((action, params.get("ClientToken") or ""))
         if known is None:
@@ -93,7 +93,7 @@ def _fingerprint(params: Mapping[str, Any]) -> str:
 
 
 class OperationQueues:
-    """A first-in, first-out queue per key. Each operation has a thread, which waits for the one before."""
+    """A first-in, first-out queue per key. Each operation has its own thread, which waits for the previous one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -149,13 +149,13 @@ class Region:
         self.queues = OperationQueues()
         self.metrics = StorageMetrics(plane)
         self.run_command = RunCommand(self)
-        self.objects_lock = threading.Lock()  # guards moto's S3, which knows nothing of the rest
+        self.objects_lock = threading.Lock()  # guards moto's S3, which shares nothing with the rest
         self.on_plane: set[str] = set()  # instances that have a host, running or stopped
         self.boot_errors: dict[str, str] = {}  # of instances that did not start, for their console output
         self.closing = threading.Event()
         self.between_measurements = BetweenMeasurements(plane.slot.directory / RECORD_NAME)
         self.weather: RegionWeather | None = None
-        self.replica: Replica | None = None  # is there with the weather
+        self.replica: Replica | None = None  # None without weather
         plane.instances.serve_metadata = partial(serve_metadata, self)
         self._disks: MachineLimits | None = None
         self._network: Throughput | None = None
@@ -173,7 +173,7 @@ class Region:
         return self.weather.delay(effect, action) if self.weather is not None else 0.0
 
     def after(self, seconds: float, change: Callable[[], None]) -> None:
-        """Make a change after a delay; at once if it is 0. The caller holds the lock, and so does ``change``."""
+        """Call ``change`` after a delay, at once if it is 0, with the lock held. The caller holds the lock too."""
         if not seconds:
             change()
             return
@@ -228,7 +228,7 @@ class Region:
     def publish(self) -> None:
         """Write the machine's figures and the region's modes as tags on every instance. The caller holds the lock."""
         self.forget_ended()
-        if self._is_measured:  # before, this would wait for the probe of the disks
+        if self._is_measured:  # otherwise this would wait for the probe of the disks
             # The figure rises when the network carries more.
             self._network = self._network and self.plane.machine.network()
         tags = {LATENCY_TAG: self.plane.latency}
@@ -248,7 +248,7 @@ class Region:
             self.backend.tags[instance.id].update({**tags, **store, **self._shortage(instance)})
 
     def _shortage(self, instance: Any) -> dict[str, str]:
-        """Return tags that say what this machine lacks of an instance's type; empty before its host is there."""
+        """Return tags that state what an instance lacks of its type on this machine; empty before its host exists."""
         from .backend import instance_catalogue
 
         found = self.plane.instances.resources(instance.id)

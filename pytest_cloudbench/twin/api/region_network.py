@@ -23,8 +23,7 @@ EVERYWHERE = "0.0.0.0/0"
 
 
 class AddressSource(Protocol):
-    """What takes and releases the addresses of instances: the data plane's network. Raises RuntimeError if none is
-    left."""
+    """The source of instances' addresses: the data plane's network. Raises RuntimeError if no address is left."""
 
     def take_address(self, zone_index: int, network: ipaddress.IPv4Network | None = None) -> str: ...
     def reserve_address(self, zone_index: int, address: str) -> None: ...
@@ -59,7 +58,7 @@ class RegionInterface(NetworkInterface):  # type: ignore[misc]  # moto is not ty
 
     @classmethod
     def take_over(cls, interface: Any, options: NetworkOptions, *, wants_public: bool) -> None:
-        """Give moto's own interface of a new instance these settings."""
+        """Turn moto's interface of a new instance into one with these settings."""
         interface.__class__, interface.options, interface.wants_public = cls, options, wants_public
 
     @property
@@ -144,7 +143,7 @@ class NetworkBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed her
         subnet = super().create_subnet(*args, **kwargs)
         subnet.__class__ = RegionSubnet
         subnet.zone_index = self.zone_names.index(subnet.availability_zone)
-        subnet.default_for_az = subnet.map_public_ip_on_launch = False  # moto's first subnet of a zone is one
+        subnet.default_for_az = subnet.map_public_ip_on_launch = False  # moto sets both for a zone's first
         return subnet
 
     def netmask_of(self, subnet: Any) -> str | None:
@@ -177,7 +176,7 @@ class NetworkBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed her
         return next((each for each in self.addresses if each.eni and each.eni.instance is instance), None)
 
     def give_public_address(self, instance: Any) -> str | None:
-        """Return the public address of an instance that starts: its own, a new one, or None if it has none."""
+        """Return the public address of a starting instance: its own, or a new one; None if it should have none."""
         card = instance.nics[0]
         if card.public_ip is None and card.wants_public:
             card.public_ip = self.source.take_public_address()

@@ -1,7 +1,7 @@
-"""What describe calls show while the weather lets them lag: each resource as it was some seconds ago.
+"""The view of describe calls that lag under the weather: each resource as it was some seconds ago.
 
 EC2's API is eventually consistent (Amazon EC2 Developer Guide, "Eventual consistency in the Amazon EC2 API"). A new
-resource is missing from listings, and for half of that time calls that name it are refused as if it did not exist. A
+resource is first missing from listings. For half of that time, calls that name it are refused as if it did not exist. A
 changed or deleted one is shown as it was. Only the view lags: the region's own state is always true.
 """
 
@@ -33,7 +33,7 @@ _NOT_FOUND = {
 
 @dataclass(frozen=True)
 class _Shown:
-    """How a resource is shown: ``resource`` is a copy from before, None if it is not shown yet."""
+    """How a resource is shown: ``resource`` is a copy from before the change; None hides it."""
 
     resource: Any
     tags: dict[str, str]
@@ -52,7 +52,7 @@ class Replica:
 
     @contextlib.contextmanager
     def during(self, action: str, form: Mapping[str, str]) -> Iterator[None]:
-        """Let one call see the lagging view, if it reads, or make the view lag behind what it changes."""
+        """Show the lagging view to a call that reads; make the view lag behind the changes of any other call."""
         self._notice_new()
         self._drop_outdated()
         if reads(action):
@@ -83,7 +83,7 @@ class Replica:
         self._shown = {name: shown for name, shown in self._shown.items() if shown.until > now}
 
     def _resources(self) -> dict[str, Any]:
-        """Return the resources that the view knows, by id or, as requests name them, by name."""
+        """Return the resources in the view, by id, or by name if requests use their names."""
         backend = self._backend
         found: dict[str, Any] = {**backend.volumes, **backend.snapshots}
         for reservation in backend.reservations.values():
@@ -107,7 +107,7 @@ class Replica:
         if not self._weather.settings.stale.most:
             return {}
         resources = self._resources()
-        # What is not shown yet has no earlier state; what is stale stays as it was.
+        # A resource that is not shown yet has no earlier state. A stale one continues to be shown as it was.
         return {
             name: (_copy(resources[name]), dict(self._backend.tags.get(name) or {}))
             for name in named
@@ -144,14 +144,14 @@ _STORES = ("volumes", "snapshots", "reservations", "groups", "key_pairs", "place
 
 
 def _seen(true: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stores with the shown copies in the place of the resources, and without those not shown yet."""
+    """Return the stores with shown copies instead of their resources, and without resources not shown yet."""
 
     def view(store: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         kept = {name: shown.get(prefix + name, one) for name, one in store.items()}
         return {name: one for name, one in kept.items() if one is not None}
 
     def deleted(kind: str) -> dict[str, Any]:
-        """Return what was deleted and is still shown."""
+        """Return the deleted resources that are still shown."""
         gone = {
             name: one for name, one in shown.items() if name.partition("-")[0] == kind and one is not None
         }
@@ -179,7 +179,7 @@ _DELETABLE = {"vol": "volumes", "snap": "snapshots"}
 
 
 def _named_resources(action: str, form: Mapping[str, str]) -> dict[str, str]:
-    """Return the resources that a changing request refers to: what its parameters say, by the name in the view."""
+    """Return the resources that a changing request names: the parameters' values, by their names in the view."""
     named = {}
     for parameter, value in form.items():
         if parameter.startswith(("TagSpecification", "Tag.")):
@@ -197,7 +197,7 @@ def _named_resources(action: str, form: Mapping[str, str]) -> dict[str, str]:
 
 
 def _copy(resource: Any) -> Any:
-    """Return a copy that later changes of a volume, an instance or their attachments leave as it is."""
+    """Return a copy that later changes to a volume, an instance or their attachments do not affect."""
     kept = copy.copy(resource)
     for name in ("attachment", "_state"):
         if getattr(kept, name, None) is not None:

@@ -1,4 +1,4 @@
-"""What every EC2 request is checked for before its action: readable values, known parameters, and tags within limits.
+"""Checks of every EC2 request before its action: readable values, known parameters, and tags within limits.
 
 Import only after `moto_loading.load_moto`.
 """
@@ -21,14 +21,14 @@ MAX_VALUE_LENGTH = 256
 
 # What the service calls a parameter in its messages.
 _SERVICES_NAMES = {"Resources": "resourceIdSet"}
-# What XML 1.0 cannot hold: an answer with it would be unreadable.
+# Characters that XML 1.0 excludes: an answer with one would be unreadable.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Parameters that are not the action's: of the protocol, and of signatures in the query.
+# Parameters of the protocol and of signatures in the query, which no action has.
 _OF_THE_PROTOCOL = re.compile(r"Action|Version|AWSAccessKeyId|Signature.*|Timestamp|X-Amz-.*")
 
 
 class RequestParser(EC2QueryParser):  # type: ignore[misc]  # moto is not typed here
-    """moto's parser, which refuses a value of another type than the parameter's."""
+    """moto's parser that refuses values of the wrong type."""
 
     def _parse_integer(self, shape: Any, query_params: Any, prefix: str = "") -> Any:
         return self._or_refuse(super()._parse_integer, shape, query_params, prefix)
@@ -80,7 +80,7 @@ def check_form(form: Mapping[str, str], operation: OperationModel) -> None:
 
 
 def check_required(params: Mapping[str, Any], operation: OperationModel) -> None:
-    """Refuse a request that lacks a parameter without which the action means nothing."""
+    """Refuse a request that lacks a parameter that its action requires."""
     shape = operation.input_shape
     for name in shape.required_members if shape else ():
         if params.get(name) in (None, "", []):
@@ -93,7 +93,7 @@ def check_required(params: Mapping[str, Any], operation: OperationModel) -> None
 
 
 def check_tags(params: Mapping[str, Any]) -> None:
-    """Refuse tags that no resource may have: the service's own, too long ones, and one key twice."""
+    """Refuse tags that no resource may have: with reserved, empty, duplicate or too long keys, or too long values."""
     specifications = params.get("TagSpecifications") or params.get("TagSpecification") or []
     lists = [params.get("Tags") or [], *(one.get("Tags") or [] for one in specifications)]
     for tags in lists:

@@ -1,7 +1,8 @@
 """SSM Run Command: commands, their invocations, and the threads that carry them out.
 
-A command has one invocation for each of its instances. As many threads as may run it at a time deliver it, run it on
-the plane and record how it ended. Callers of all functions hold the region's lock; the threads take it.
+A command has one invocation for each of its instances. Threads, at most as many as MaxConcurrency allows, deliver an
+invocation, run it on the plane and record how it ended. Callers of all functions hold the region's lock; the threads
+take it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _STDOUT_CUT = "\n---Output truncated---"
 _STDERR_CUT = "\n---Error truncated----"
 _STDERR_TITLE = "\n----------ERROR-------\n"
 
-# The state of each detailed state. Source: AWS Systems Manager User Guide, "Understanding command statuses".
+# Detailed states whose state differs. Source: AWS Systems Manager User Guide, "Understanding command statuses".
 _STATES = {
     "DeliveryTimedOut": "TimedOut",
     "ExecutionTimedOut": "TimedOut",
@@ -49,7 +50,7 @@ _STATES = {
     "Undeliverable": "Failed",
 }
 _OPEN = ("Pending", "InProgress", "Delayed", "Cancelling")
-_LOOK_S = 0.05  # how often a delivery looks whether the instance is reachable again
+_LOOK_S = 0.05  # how often a delivery checks whether the instance is reachable again
 
 
 def state_of(details: str) -> str:
@@ -93,7 +94,7 @@ class Invocation:
 class Command:
     """A command that was sent.
 
-    ``sent`` and ``hidden_until``, when calls begin to know its invocations, are times of the monotonic clock.
+    ``sent`` and ``hidden_until``, when calls begin to show its invocations, are times of the monotonic clock.
     """
 
     request: CommandRequest
@@ -109,7 +110,7 @@ class Command:
 
     @property
     def known_invocations(self) -> list[Invocation]:
-        """The invocations that calls know by now."""
+        """The invocations that calls show now."""
         return self.invocations if time.monotonic() >= self.hidden_until else []
 
     @property
@@ -147,7 +148,7 @@ class RunCommand:
         self.commands: dict[str, Command] = {}
 
     def send(self, request: CommandRequest, instances: list[Any]) -> Command:
-        """Record a command for these instances and let it run."""
+        """Record a command for these instances and start it."""
         command = Command(request)
         command.invocations = [
             Invocation(command, each.id, each.private_dns_name or "") for each in instances
@@ -163,7 +164,7 @@ class RunCommand:
         return command
 
     def cancel(self, invocation: Invocation) -> None:
-        """End an invocation, unless it has ended."""
+        """Cancel an invocation, unless it has ended."""
         if not invocation.is_open:
             return
         if invocation.running is None:
@@ -194,7 +195,7 @@ class RunCommand:
                     _end(invocation, "Undeliverable")
 
     def _is_delivered(self, invocation: Invocation, delay: float) -> bool:
-        """Wait until the instance can run a command; False if the invocation ends before."""
+        """Wait until the instance can run a command; return False if the invocation ends first."""
         region, instance_id, command = self._region, invocation.instance_id, invocation.command
         region.closing.wait(delay)
         while not region.closing.is_set():
@@ -253,7 +254,7 @@ class RunCommand:
         invocation.output = combined(stdout, stderr)
 
     def _upload(self, bucket: str, key: str, file: IO[bytes]) -> None:
-        """Put a file into S3. As with the agent, an empty one is left out, and a failure harms no command."""
+        """Put a file into S3. As with the agent, an empty file is left out and a failure is only logged."""
         content = file.read()
         file.seek(0)
         if not content:
@@ -273,7 +274,7 @@ def _end(invocation: Invocation, details: str) -> None:
 
 
 def _start_of(file: IO[bytes]) -> str:
-    """Return a little more of a file than any call shows."""
+    """Return the start of a file, a little more than any call shows."""
     return file.read(4 * (STDOUT_CHARACTERS + 1)).decode(errors="replace")
 
 
@@ -285,7 +286,7 @@ def shortened(text: str, limit: int) -> str:
 def combined(stdout: str, stderr: str) -> str:
     """Return both outputs in one text of at most OUTPUT_CHARACTERS, each with a notice if it was cut.
 
-    Each has half of the room, or what the other leaves.
+    Each has half of the room, or more if the other needs less.
     """
     title = _STDERR_TITLE if stderr else ""
     room = OUTPUT_CHARACTERS - len(title)

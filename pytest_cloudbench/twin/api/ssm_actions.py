@@ -1,4 +1,4 @@
-"""The SSM API: Run Command on the region's instances. Parameters are moto's, and so is the rest that it has."""
+"""The SSM API: Run Command on the region's instances. moto answers all other actions, such as those on parameters."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class SsmActions(SimpleSystemManagerResponse):  # type: ignore[misc]  # moto is 
 
 
 def _has(tags: Mapping[str, str], key: str, values: list[str], instance_id: str) -> bool:
-    """Return True if an instance is what one key of targets or filters selects."""
+    """Return True if one key of targets or filters selects an instance."""
     if key == "tag-key":
         return any(value in tags for value in values)
     if key.startswith("tag:"):
@@ -218,7 +218,7 @@ def _information_passes(
 
 
 def _command_filter(asked: Mapping[str, Any]) -> Callable[[Command, str], bool]:
-    """Return whether a command, or an invocation of it in a detailed state, passes a filter."""
+    """Return a predicate of a command and a detailed state, its own or an invocation's. Raises Refusal if invalid."""
     key, value = asked.get("key"), str(asked.get("value"))
     if key == "Status":
         return lambda _, details: value in (details, state_of(details))
@@ -280,7 +280,7 @@ def _described(command: Command) -> dict[str, Any]:
 
 
 def _detailed(invocation: Invocation) -> dict[str, Any]:
-    """Return an invocation as GetCommandInvocation does. Output is shown of what succeeded or failed."""
+    """Return an invocation as GetCommandInvocation does. stdout is shown after success or failure only."""
     command, details = invocation.command, invocation.details
     has_output = details in ("Success", "Failed")
     started, ended = invocation.started, invocation.ended

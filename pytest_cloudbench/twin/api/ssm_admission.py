@@ -25,7 +25,7 @@ _MAX_INSTANCES = 50
 _MAX_TARGETS = 5
 _MAX_DOCUMENT_BYTES = 64 * 1024
 _MAX_EXECUTION_S = 172_800
-_LEAST_EXECUTION_S = 5  # SSM Agent takes less for a mistake, and uses the default
+_LEAST_EXECUTION_S = 5  # SSM Agent treats less as a mistake and uses the default
 _DEFAULT_S = 3600
 _PARAMETERS = ("commands", "workingDirectory", "executionTimeout")
 _TYPES: dict[str, type] = {
@@ -66,11 +66,11 @@ class CommandRequest:
     errors: str
 
     def max_concurrency(self, targets: int) -> int:
-        """Return at how many of so many instances the command may run at a time."""
+        """Return on how many of ``targets`` instances the command may run at a time."""
         return max(1, _figure(self.concurrency, targets))
 
     def max_errors(self, targets: int) -> int:
-        """Return how many of so many invocations may fail before no more are started."""
+        """Return how many of ``targets`` invocations may fail; after one more, no new ones are started."""
         return _figure(self.errors, targets)
 
 
@@ -151,7 +151,7 @@ def _admitted_targets(params: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple
 
 
 def admitted_ids(instance_ids: list[str]) -> tuple[str, ...]:
-    """Return the ids of instances, which are well-formed and different."""
+    """Return the ids of instances. Raises Refusal if one is malformed or given twice."""
     for instance_id in instance_ids:
         admitted_instance_id(instance_id)
     if len(set(instance_ids)) < len(instance_ids):

@@ -1,7 +1,7 @@
 """CloudWatch metrics: the I/O of volumes, and the balances of burst credits of volumes and instances.
 
 Figures are taken every simulated minute, at most once a second, aligned to the clock like those of the service. They
-reach moto's CloudWatch with the first request to it, since loading it takes time that other regions need not spend.
+reach moto's CloudWatch at the next request to it: a region without such requests saves the time to load it.
 """
 
 from __future__ import annotations

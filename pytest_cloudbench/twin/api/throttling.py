@@ -53,7 +53,7 @@ _NAMING = re.compile(r".+(Id|Name)(\.[0-9]+)?")
 
 
 def request_rate(action: str, *, filtered: bool) -> Rate:
-    """Return the bucket of an action; some have a smaller one without filter, ids or pages."""
+    """Return the rate of an action's bucket; some describe actions have a smaller one without filters, ids or pages."""
     if action in _OWN:
         return _OWN[action]
     if not reads(action):
@@ -84,7 +84,7 @@ class _Bucket:
 
 
 class TokenBuckets:
-    """The buckets of one account and region, each ``share`` of what AWS documents. Callers hold a lock."""
+    """The buckets of one account and region, each with ``share`` of the documented rate. Callers hold a lock."""
 
     def __init__(self, share: float, now: Callable[[], float]) -> None:
         self._share = share

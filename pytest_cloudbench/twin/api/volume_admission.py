@@ -25,8 +25,8 @@ from .refusal import Refusal, invalid_combination, invalid_value, required
 
 MODIFICATIONS_A_DAY = 4  # Amazon EBS User Guide, "Requirements for EBS volume modifications", 2026-11
 
-# /dev/sda1 is for root devices; /dev/sd[b-z] and /dev/xvd[a-z] with one more letter, up to /dev/xvddx, or a partition
-# number.
+# /dev/sd[a-z], /dev/sd[a-z] with a partition number from 1 to 15, /dev/xvd[a-z], two letters up to /dev/xvddx, and
+# /dev/xvda[0-9]. /dev/sda1 is for root devices.
 _DEVICE_NAME = re.compile(
     r"(?:/dev/)?(?:sd[a-z](?:1[0-5]|[1-9])?|xvd[a-z]|xvd[a-c][a-z]|xvdd[a-x]|xvda[0-9])"
 )
@@ -68,7 +68,7 @@ def admitted_io_unit(tags: Mapping[str, str]) -> Size | None:
 
 
 def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> float | None:
-    """Return the share of its rate that a new volume has at first use, from its tags, which only this region reads."""
+    """Return the share of the rate that blocks deliver until first use, from tags that only this region reads."""
     share = _tagged_share(tags, FIRST_TOUCH_TAG, 0.5)
     if share is not None and from_snapshot:
         raise invalid_combination(
@@ -79,7 +79,7 @@ def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> flo
 
 
 def with_planted_weakness(spec: VolumeSpec, tags: Mapping[str, str]) -> VolumeSpec:
-    """Return the spec with the weakness in a new volume's tags, which only this region reads."""
+    """Return the spec with the share of the rate that large writes get, from tags that only this region reads."""
     share = _tagged_share(tags, LARGE_WRITES_TAG, 0.25)
     if share is None:
         return spec

@@ -1,6 +1,6 @@
 """The weather of one region at work: its clock, its draws, and the faults of single calls.
 
-Every draw depends on the seed, the effect, the action and how many draws of that kind came before, and never on the
+Every draw depends on the seed, the effect, the action and the number of earlier draws of that kind, and never on the
 clock. Only the token buckets and the lags follow the clock.
 """
 
@@ -38,7 +38,7 @@ class RegionWeather:
         self._expiry = self.draw_span("expiry", "") or None
 
     def now(self) -> float:
-        """Return the seconds since the region's start, on a clock that runs as fast as the weather."""
+        """Return the seconds since the region's start on the weather's clock, which runs at the weather's speed."""
         return (self._clock() - self._started) * self.settings.speed
 
     def draw(self, effect: str, key: str) -> float:
@@ -90,7 +90,7 @@ class RegionWeather:
             raise Refusal("RequestLimitExceeded", "Request limit exceeded.", status=503)
 
     def check_launch(self, instance_type: str, zone: str, *, reserved: bool) -> None:
-        """Raise Refusal if the weather refuses to launch this type in this zone; ``reserved`` capacity is there."""
+        """Raise Refusal if the weather refuses to launch this type in this zone; ``reserved`` capacity is available."""
         settings = self.settings
         if any(matches(pattern, instance_type, zone) for pattern in settings.unsupported):
             raise Refusal(
@@ -105,7 +105,7 @@ class RegionWeather:
                 "instances.",
             )
         if not reserved and any(matches(pattern, instance_type, zone) for pattern in settings.no_capacity):
-            # A server error of EC2, which SDKs try again: "(reached max retries: 4)".
+            # A server error of EC2, which SDKs retry: "(reached max retries: 4)".
             raise Refusal(
                 "InsufficientInstanceCapacity",
                 f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you requested "
@@ -114,7 +114,7 @@ class RegionWeather:
             )
 
     def lacks_capacity_later(self, instance_type: str, zone: str) -> bool:
-        """Return True if an instance of this type is accepted in this zone and ends while it is pending."""
+        """Return True if a launch of this type in this zone is accepted, but lacks capacity while it is pending."""
         return any(matches(pattern, instance_type, zone) for pattern in self.settings.late_no_capacity)
 
 

@@ -2,14 +2,15 @@
 
 There are two processes. The outer one makes the namespaces and then waits until the inner one ends, or until its
 standard input ends, which means that the region has ended (also after kill -9). The inner one is process 1 of the
-instance: it builds the root, brings the network up, applies the user data, starts sshd and reaps. When it ends, the
-kernel ends all processes of the instance.
+instance: it builds the root, brings the network up, applies the user data, starts sshd and reaps zombies. When it
+ends, the kernel ends all processes of the instance.
 
 The region sends a JSON plan as the first line of standard input, and the word "plugged" as the second when the network
-cable is connected. The inner process writes JSON events ("unshared", "up", "failed", "killed") on standard output.
+cable is connected. The two processes write JSON events ("unshared", "up", "failed", "killed") on standard output.
 Standard error is the instance's console.
 
-Only the standard library is imported, and at the start: after the change of root this machine's Python may be hidden.
+Only the standard library and two modules of this package are imported, and at the start: after the change of root this
+machine's Python may be hidden.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ _CHARACTER_DEVICES = {
     "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0),
     "kmsg": None, "btrfs-control": None, "fuse": None,
 }  # fmt: skip
-# EC2's images use cubic. If this machine uses BBR, it permits no cubic in namespaces, and BBR achieves half of the rate
-# of its network. At its round-trip times reno behaves like cubic.
+# EC2's images use cubic. If this machine uses BBR, it does not permit cubic in namespaces, and BBR achieves half of
+# the rate of the region's network. At that network's round-trip times reno behaves like cubic.
 CONGESTION_CONTROL = ("cubic", "reno")
 # The exit codes of an instance that was shut down from inside.
 POWERED_OFF = 10
@@ -97,7 +98,7 @@ def main() -> int:
     process = os.pidfd_open(init)
     poll = select.poll()
     poll.register(process, select.POLLIN)
-    poll.register(0, 0)  # only for its end: the inner process reads its lines
+    poll.register(0, 0)  # only to notice its end: the inner process reads its lines
     while True:
         for descriptor, _ in poll.poll():
             if descriptor == process:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
     from pytest_cloudbench.twin.region_parts import RegionParts
 
-DISK_GROUP = 6  # of every distribution
+DISK_GROUP = 6  # the number of the group disk in every distribution
 _BOOT_S = 30.0
 _STOP_S = 20.0
 _KILL_S = 5.0
@@ -55,14 +55,14 @@ class HostPlan:
     """Everything that the data plane needs to know about an instance to be booted.
 
     ``authorized_keys`` are lines as in an authorized_keys file. ``user_data`` is the decoded user data. ``ebs_limit``
-    is the instance's limit over all its volumes, ``ebs_baseline`` what remains of it when burst credits are spent;
-    None if there is no limit or no burst; ``ebs_cards`` has the limits of each EBS card of a type with several.
-    ``network`` are the rates to which its network is shaped; None leaves it
-    unshaped. ``network_credits`` is the bucket of its network bursts, ``placement_group`` the name of its cluster
-    placement group, within which a flow may be faster. ``local_disks`` is its NVMe instance store. sshd starts
-    ``ssh_after_s`` seconds later than the instance could start it. ``public_ip`` is its public address at its first
-    boot. ``netmask`` is that of its VPC; None means the default VPC, whose private addresses this machine reaches.
-    ``vcpus`` and ``memory_mib`` are those of its type; None does not limit them.
+    is the instance's limit over all its volumes (None: no limit), ``ebs_baseline`` what remains of it when burst
+    credits are spent (None: no burst). ``ebs_cards`` has the limits of each EBS card of a type with several.
+    ``network`` has the rates to which its network is shaped; None leaves it unshaped. ``network_credits`` is the bucket
+    of its network bursts, ``placement_group`` the name of its cluster placement group, within which a flow may be
+    faster. ``local_disks`` is its NVMe instance store. sshd starts with a delay of ``ssh_after_s`` seconds.
+    ``public_ip`` is its public address at its first boot. ``netmask`` is that of its VPC; None means the default VPC,
+    whose private addresses this machine reaches. ``vcpus`` and ``memory_mib`` are those of its type; None does not
+    limit them.
     """
 
     instance_id: str
@@ -122,12 +122,12 @@ class Node:
 class Host:
     """One instance. It runs while ``process`` is set. Its root disk stays in `directory` until that is removed.
 
-    It runs on the processors ``cpus``, with ``memory_bytes`` of memory, None for all of this machine's.
+    It runs on the processors ``cpus``, with ``memory_bytes`` of memory; None allows all of this machine's.
     `public_ip` is its public address, which may change with each boot and in between.
     ``on_plugged`` is called with the process whose namespace has its eth0, before any program there can use it;
     ``on_unplugging`` is called before its cable is removed. ``on_shutdown`` is called in a thread of its own when the
-    instance was shut down from inside, with True if it is to boot again. At `registered_at`, in seconds since the
-    epoch, SSM Agent answered for the first time.
+    instance was shut down from inside, with True if it is to boot again. `registered_at` is when SSM Agent first
+    answered, in seconds since the epoch.
     """
 
     plan: HostPlan
@@ -157,17 +157,17 @@ class Host:
 
     @property
     def processes_file(self) -> str:
-        """The file into which a process writes its number to have the memory of the instance."""
+        """The file into which a process writes its PID to share the memory limit of the instance."""
         return self.parts.memory.processes_file(self.plan.instance_id)
 
     @property
     def counters(self) -> Path:
-        """The directory of its volumes' pages, which it can read."""
+        """The directory of its volumes' pages, which the instance can read."""
         return self.directory / "counters"
 
     @property
     def allowances(self) -> Path:
-        """The directory of its interface's page, which it can read."""
+        """The directory of its interface's page, which the instance can read."""
         return self.directory / "allowances"
 
     @property
@@ -177,12 +177,12 @@ class Host:
 
     @property
     def agent_answers(self) -> bool:
-        """True if SSM Agent would answer now: the instance is running and its boot is over, with sshd's delay."""
+        """True if SSM Agent would answer now: the instance is running and its boot, including sshd's delay, is over."""
         up_at = self._up_at
         return up_at is not None and self.running and time.monotonic() >= up_at + self.plan.ssh_after_s
 
     def start(self, nodes: list[Node]) -> None:
-        """Boot, and return when sshd answers. Raises `BootFailed`; then nothing runs."""
+        """Boot, and wait until sshd answers, unless it is delayed. Raises `BootFailed`; then nothing runs."""
         try:
             self._start(nodes)
         except BaseException as error:
@@ -215,7 +215,7 @@ class Host:
                 )
             )
         assert self._disk is not None
-        # Before it reads its plan: what it starts then has the same limits.
+        # Set before it reads its plan, so everything that it starts has the same limits.
         os.sched_setaffinity(self.process.pid, self.cpus)
         self.memory_is_limited = self.parts.memory.hold(plan.instance_id, self.process.pid, self.memory_bytes)
         boot_plan = {
@@ -324,7 +324,7 @@ class Host:
         return lines[-1] if lines else "it printed nothing"
 
     def set_public_ip(self, address: str | None) -> None:
-        """Give the instance this public address now, or at its next boot if it does not run. None takes it away."""
+        """Give the instance this public address now, or at its next boot if it does not run. None removes it."""
         self.public_ip = address
         if self.running:
             self.parts.network.set_public_address(self.init_pid, self.plan.private_ip, address)
@@ -337,7 +337,7 @@ class Host:
             return connect()
         return linux.in_network_namespace(
             f"/proc/{self.init_pid}/ns/net", connect
-        )  # this machine has no way to it
+        )  # this machine has no route to it
 
     def _wait_for_sshd(self, deadline: float) -> None:
         pause_s = 0.002
@@ -430,7 +430,7 @@ class Host:
         return "nvme0n1" if self.plan.nitro else "xvda"
 
     def _partitions(self) -> str:
-        """Return the instance's /proc/partitions. Only programs in it know of RAID and LVM devices, which it lacks."""
+        """Return the instance's /proc/partitions. It lacks RAID and LVM devices, which only programs inside know."""
         facts = os.statvfs(self.directory / "disk")
         lines = [
             "major minor  #blocks  name",
@@ -459,7 +459,7 @@ class Host:
     def shut_down_file_systems(self, major: int, minor: int) -> None:
         """Make the file systems on a device fail at once, as Linux does when an NVMe device is removed.
 
-        ext4 and XFS do that. Others fail when they next write to the device.
+        ext4 and XFS support that. Others fail when they next write to the device.
         """
         try:
             mounts = Path(f"/proc/{self.init_pid}/mountinfo").read_text().splitlines()
@@ -493,7 +493,7 @@ def _partition(major: int, minor: int, size: int, name: str) -> str:
 
 @contextlib.contextmanager
 def open_directory(start: int, path: str, *, create: bool) -> Any:
-    """Open a directory below ``start``, never through a link: an instance could point one at this machine."""
+    """Open a directory below ``start``, never through a symbolic link: an instance could point one at this machine."""
     descriptor = os.dup(start)
     try:
         for part in path.split("/"):

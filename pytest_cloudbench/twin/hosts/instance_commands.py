@@ -1,4 +1,4 @@
-"""The commands of an instance that its image would have: EC2's counters, its disks, the end of its boot, its shutdown.
+"""The commands that an EC2 image has: for EC2's counters, its disks, the end of its boot, and its shutdown.
 
 ``nvme`` and ``ethtool`` answer EC2's counters and leave the rest to the machine. The counters are pages that the region
 keeps up to date in files, which the instance can only read: one per volume (volumes/shared_pages.py) and one per shaped
@@ -8,7 +8,7 @@ interface (network/governor.py). All are shell scripts, because an instance cann
 COUNTERS_DIRECTORY = "/run/ebs-counters"
 ALLOWANCES_DIRECTORY = "/run/ena-allowances"
 ROOT_DISK_FILE = "/run/root-disk"
-"""Has the name under which EC2 shows the root disk. It is no device here, but a layer over this machine's files."""
+"""Has the name under which EC2 shows the root disk. It is not a device here, but a layer over this machine's files."""
 PARTITIONS_FILE = "/run/partitions"
 """What the instance shows as /proc/partitions."""
 BOOT_FINISHED = "/var/lib/cloud/instance/boot-finished"

@@ -1,8 +1,8 @@
 """The memory of instances: a control group for each, with the memory of its type, and a tmpfs for its root disk.
 
 The data of a root disk is in memory too, and the kernel charges a page of a tmpfs to the group of the process that
-wrote it. On EC2 that data is on a volume, so a thread raises each limit by the size of the instance's root disk. The
-data of volumes is charged to the process that paces them, which is in no such group.
+wrote it. On EC2 that data is on a volume, so a thread raises each limit by the space used on the instance's root disk.
+The data of volumes is charged to the process that paces them, which is in no such group.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _V2 = Path("/sys/fs/cgroup")
 _MIB = 1024**2
 _FOLLOW_S = 0.1
 _SLACK_BYTES = 128 * _MIB
-"""An instance has this much more than its type: its root disk may grow by it between two looks (chosen)."""
+"""An instance has this much more memory than its type: its root disk may grow by that between two updates (chosen)."""
 _RESIZE_STEP_BYTES = 64 * _MIB
 _REMOVAL_S = 2.0
 
@@ -85,7 +85,7 @@ class InstanceMemory:
             self._known[instance_id] = memory
 
     def hold(self, instance_id: str, pid: int, limit_bytes: int | None) -> bool:
-        """Limit a process and all that it will start; return False if that is impossible or there is no limit."""
+        """Limit a process and everything it will start; return False if that is impossible or there is no limit."""
         if self._parent is None or limit_bytes is None:
             return False
         group = self._parent / instance_id
@@ -104,7 +104,7 @@ class InstanceMemory:
         return True
 
     def processes_file(self, instance_id: str) -> str:
-        """Return the file into which a process writes its number to be limited with the instance."""
+        """Return the file into which a process writes its PID to be limited with the instance."""
         memory = self._known.get(instance_id)
         return str(memory.group / "cgroup.procs") if memory is not None and memory.group else os.devnull
 
@@ -155,7 +155,7 @@ def _set_limit(memory: _Memory) -> None:
     limit = memory.limit_bytes + memory.used_bytes() + _SLACK_BYTES
     if abs(limit - memory.written_bytes) < _MIB:
         return
-    # Swap is no memory of the type. cgroup v1 counts both together, and never lets that be the smaller limit.
+    # Instances have no swap. cgroup v1 also limits memory plus swap, and never lets that be the smaller limit.
     v1, v2 = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), ("memory.max",)
     files = [memory.group / name for name in (v1 if (memory.group / v1[0]).exists() else v2)]
     if limit > memory.written_bytes:
@@ -197,7 +197,7 @@ def remove_groups(name: str) -> None:
 
 
 def _remove(group: Path) -> None:
-    """Remove an empty group. The kernel counts a process for a moment after its end."""
+    """Remove an empty group. The kernel still counts a process for a moment after its end."""
     deadline = time.monotonic() + _REMOVAL_S
     while True:
         try:

@@ -130,7 +130,7 @@ class RootDisk:
         return Path(layer.upper) / path[len(layer.at) :].lstrip("/")
 
     def _directory(self, path: str, mode: int | None = None) -> Path:
-        """Make a directory and its parents in their layer. Without ``mode`` it has the one of this machine."""
+        """Make a directory and its parents in their layer. Without ``mode`` it has its mode on this machine."""
         place = self._place(path)
         if mode is None:
             known = next((each for each in (place, Path(path)) if each.is_dir()), None)
@@ -203,7 +203,7 @@ class RootDisk:
         self._write("/etc/environment", "")
 
     def _write_outbound(self, login_user: str, outbound: Outbound | None) -> None:
-        """Let package managers use the proxy, which explains refusals, and other programs too if it passes anything."""
+        """Let package managers use the proxy, which explains refusals, and all programs if it allows any host."""
         environment = {"PATH": LOGIN_PATH}
         if outbound is not None:
             for manager, text in _PROXIED.items():

@@ -1,8 +1,8 @@
 """A shell script that runs in an instance as SSM Agent runs one: as root, beside what else runs there.
 
-The region enters the instance's namespaces, so the script sees what a login sees, and ends with the instance. It lies
-where the agent has it. Its output takes room on the instance's disk, without a name, until it is read. Its process
-group is killed when its time is over.
+The region enters the instance's namespaces, so the script sees what a login sees, and ends with the instance. Its
+file is where the agent puts it. Its output is in unnamed files on the instance's disk until it is read. Its process
+group is killed at its timeout.
 
 The behaviour is that of the agent's source (github.com/aws/amazon-ssm-agent, read 2026-11): ``sh -c`` executes the
 script, so a ``#!`` line is respected; the directory is /usr/bin; HOME is not set; stderr ends with a failure's code.
@@ -24,14 +24,14 @@ from pytest_cloudbench.twin.hosts.hosts import Host, open_directory
 
 Ending = Literal["exited", "timed out", "cancelled"]
 
-KILLED = 137  # the agent's exit code of a script that it ended
+KILLED = 137  # the agent's exit code for a script that it killed
 _DIRECTORY = "/usr/bin"
 _DROPPED = "-mknod,-sys_module,-sys_boot,-sys_time,-sys_rawio"  # as process 1 of an instance drops them
-# The script is written inside: while this process has a file open, none of its children could execute it.
+# The script is written inside: a file that this process has open for writing could not be executed.
 _ENTER = (
     'cat >"$3" && chmod 700 "$3" && cd -- "$1" && exec setpriv --bounding-set="$2" -- sh -c "$3" </dev/null'
 )
-# It has the limits of memory and processors of the instance, as what its process 1 starts.
+# It has the instance's limits of memory and processors, like everything that process 1 starts.
 _LIMIT = 'echo $$ >"$0" && cpus=$1 && shift && exec taskset --cpu-list "$cpus" "$@"'
 _CHUNK = 1 << 16
 
@@ -102,7 +102,7 @@ class RunningScript:
                 os.eventfd_write(self._cancelled, 1)
 
     def wait(self) -> ScriptEnd:
-        """Collect the output until the script has ended, and return how.
+        """Collect the output until the script has ended, and return how it ended.
 
         Like the agent, this waits for all processes that have the script's output open, unless it kills them.
         """
@@ -152,19 +152,19 @@ class RunningScript:
 
 
 def _copy(source: int, file: IO[bytes]) -> bool:
-    """Copy what there is to read; return False at the end."""
+    """Copy the data that can be read; return False at the end."""
     data = os.read(source, _CHUNK)
     _write(file, data)
     return bool(data)
 
 
 def _write(file: IO[bytes], data: bytes) -> None:
-    with contextlib.suppress(OSError):  # as with the agent, what the disk has no room for is lost
+    with contextlib.suppress(OSError):  # as with the agent, output beyond the free space is lost
         file.write(data)
 
 
 def _instance_file(init_pid: int, directory: str, name: str) -> IO[bytes]:
-    """Open a new file on the disk of an instance that takes no room once it is closed."""
+    """Open a new unnamed file on an instance's disk; its space is free once it is closed."""
     root = os.open(f"/proc/{init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
     try:
         with open_directory(root, directory, create=True) as place:

@@ -148,9 +148,9 @@ class Network:
         )
 
     def take_address(self, zone_index: int, network: ipaddress.IPv4Network | None = None) -> str:
-        """Take and return a free address of a subnet of the zone; without ``network`` of its default subnet.
+        """Take and return a free address of ``network``, a subnet of the zone; by default the zone's default subnet.
 
-        All subnets share one switch, so an address is taken once, also where two VPCs overlap. Raises
+        All subnets share one switch, so an address is taken only once, even if two VPCs overlap. Raises
         `NetworkFailed` if there is none.
         """
         return self._take(network or self._slot.zone_network(zone_index), zone_index)
@@ -206,7 +206,7 @@ class Network:
         )
 
     def set_public_address(self, pid: int, private: str, public: str | None) -> None:
-        """Let the running instance with this private address, whose process 1 is ``pid``, have a public one, or none.
+        """Set the public address of the running instance at ``private``, whose process 1 is ``pid``; None removes it.
 
         It is a second address of eth0, so its traffic has the instance's limits. Raises `NetworkFailed`.
         """
@@ -278,7 +278,7 @@ class Network:
             if peers == shaped.peers:
                 continue
             commands = peers_commands("eth0", shaped.shape, peers)
-            with contextlib.suppress(NetworkFailed):  # it may be ending just now
+            with contextlib.suppress(NetworkFailed):  # the instance may be ending just now
                 if commands:
                     _run("tc", commands, shaped.pid)
                 shaped.peers = peers

@@ -23,7 +23,7 @@ FULL_USE = 0.97
 """Share of the baseline from which a load counts as using all of it, so that rounding does not fill a bucket."""
 
 DEMAND_S = 1.0
-"""Seconds of the clock after a packet had to wait, during which a load counts as demanding its whole baseline."""
+"""After a packet had to wait, a load counts as demanding its whole baseline for this many seconds of the clock."""
 
 RESTING = 0.25
 """Share of the baseline. A load below it over about `DEMAND_S` counts as resting, as between transfers."""

@@ -5,9 +5,9 @@ returns the number of a class. A flow is the 5-tuple of TCP and UDP, as on EC2. 
 which have no ports, it is the addresses and the protocol.
 
 The hash must separate flows that run side by side. Connections of one client to one port differ only in their source
-port, which Linux assigns in even steps, and in the other direction in their destination port. So the ports are added,
-and a multiplication spreads neighbouring sums as far apart as possible (Fibonacci hashing). Flows with unrelated ports
-share a class by chance, one pair in `LEAVES`.
+port (in the other direction, their destination port), which Linux assigns in even steps. So the ports are added, and a
+multiplication spreads neighbouring sums as far apart as possible (Fibonacci hashing). Two flows with unrelated ports
+share a class with a probability of 1 in `LEAVES`.
 """
 
 from __future__ import annotations

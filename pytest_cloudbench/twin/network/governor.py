@@ -2,7 +2,7 @@
 
 It is one thread. Ten times a second it reads the counters of all ports of the switch at once. If a port's line has
 changed, it reads from the two shaped ends how much they sent and how often a packet had to wait. It wakes up earlier
-if a bucket becomes empty before. The law is in credits_law.py.
+if a bucket will be empty before the next tick. The law is in credits_law.py.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pytest_cloudbench.twin.network.traffic_control import ClassFigures, ShapedE
 
 TICK_S = 0.1
 _LEAST_RATE_S = 0.02  # a rate over less time does not predict the next moment
-_EMPTY_WITHIN_S = 0.001  # a bucket that is empty so soon counts as empty: the thread wakes not more exactly
-_WINDOW_S = 1.0  # over which the rate is measured that the machine carries
+_EMPTY_WITHIN_S = 0.001  # a bucket empty this soon counts as empty: the thread does not wake more exactly
+_WINDOW_S = 1.0  # averaging window for the machine's rate
 _WRAP = 2**32
 PAGE_BYTES = 4096
 _BANDWIDTH = struct.Struct("=2Q")

@@ -1,7 +1,7 @@
 """The only way out of a region: an HTTP proxy for package managers, on this machine's end of the region's switch.
 
 It passes requests to named hosts and refuses all others with the reason. A user-space proxy needs no sysctl, forwarding
-or firewall rule, so nothing of this machine changes, and it ends with the region's process, also after kill -9. It
+or firewall rule, so it changes nothing on this machine, and it ends with the region's process, even after kill -9. It
 listens on the region's interface only, so no other machine can use it.
 """
 
@@ -90,8 +90,8 @@ def _pip_hosts(root: Path, environment: Mapping[str, str]) -> set[str]:
 class Outbound:
     """The proxy of one region at ``url``, serving until `close`. Without ``hosts`` it refuses everything.
 
-    ``device`` is the interface whose traffic it accepts. This machine's own proxies, as its environment names them, are
-    used for what is passed on.
+    ``device`` is the interface whose traffic it accepts. Requests are passed on through this machine's own
+    proxies if its environment names them.
     """
 
     def __init__(self, address: str, device: str | None, hosts: Iterable[str]) -> None:
@@ -128,7 +128,7 @@ class Outbound:
 
 
 def _serve(client: socket.socket, allowed: frozenset[str], proxies: Mapping[str, str]) -> None:
-    """Answer one request of a client. Its connection ends with the answer, as the next one may be for another host."""
+    """Answer one request of a client. The connection ends with the answer: the next request may be for another host."""
     client.settimeout(_IDLE_S)
     try:
         head, rest = _read_head(client)
@@ -221,7 +221,7 @@ def _passed_on(head: bytes, path: str, parent: SplitResult | None) -> bytes:
 
 
 def _relay(client: socket.socket, server: socket.socket) -> None:
-    """Pass bytes on in both directions until the server ends. The client may end its part before."""
+    """Pass bytes on in both directions until the server ends. The client may stop sending earlier."""
     with selectors.DefaultSelector() as ready:
         ready.register(client, selectors.EVENT_READ, server)
         ready.register(server, selectors.EVENT_READ, client)

@@ -29,7 +29,7 @@ CLUSTER_LEAVES = 0x2000
 EXPRESS_LEAVES = 0x3000
 
 BURST_S = 0.020
-"""The time that a class may catch up after it could not send: processors of this machine may be busy for a while."""
+"""A class may catch up on this many seconds in which it could not send because this machine was busy."""
 
 QUANTUM = 64 * 1024  # bytes that a class sends in its turn: the kernel's largest packet
 _QUEUE_S = 0.025  # in which a full ingress queue empties at the whole rate
@@ -54,7 +54,7 @@ class Shape:
 
     @property
     def leaves(self) -> dict[int, Throughput]:
-        """The limit of one flow in each group of leaves, by its first minor number, if it is below the instance's."""
+        """The limit of one flow by the first minor number of its leaves, only if it is below the instance's."""
         limits = {FLOW_LEAVES: FLOW_LIMIT}
         if self.in_cluster:
             limits[CLUSTER_LEAVES] = FLOW_LIMIT_IN_CLUSTER

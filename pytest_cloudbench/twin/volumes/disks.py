@@ -49,7 +49,7 @@ def _memory(name: str) -> int:
 def quota(used: int, available: int, *, reserve: int, regions: int) -> int:
     """Return how many bytes a region's volumes may take: what they have, and an equal share of what is left.
 
-    The shares of all regions together leave the reserve, however fast all of them write until the next look.
+    All regions' shares together leave the reserve free, however fast they write until the next update.
     """
     return used + max(0, available - reserve) // regions
 
@@ -78,7 +78,7 @@ class Store:
         self._workshop = workshop
         available = memory_available()
         self.root_disks_bytes = int(available * _ROOTS_SHARE)
-        """What the root disks of all instances may take together."""
+        """The bytes that the root disks of all instances may take together."""
         workshop.run(lambda: self._mount(available))
         self._data_descriptor = workshop.run(lambda: os.open(self.data, os.O_RDONLY | os.O_DIRECTORY))
         self._closed = threading.Event()
@@ -201,7 +201,7 @@ class Disk:
             self.loop.take_new_size()
 
     def flush(self) -> None:
-        """Write what the kernel still holds of writes to the device.
+        """Write the data that the kernel still buffers for the device.
 
         The kernel does that when the last program closes a device, but the region has this one open too.
         """
@@ -212,7 +212,7 @@ class Disk:
     def fail(self) -> None:
         """Make all I/O fail until `unplug`, as on an NVMe device that was removed.
 
-        The device becomes empty, or the page cache would continue to answer buffered I/O.
+        The device becomes empty; otherwise the page cache would continue to answer buffered I/O.
         """
         if self.paced is not None:
             self.paced.fail()

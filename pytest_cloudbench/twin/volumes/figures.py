@@ -18,7 +18,7 @@ PIECE_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Burst:
-    """A burst bucket in I/Os or bytes, with rates per second; ``factor`` times faster than the clock."""
+    """A burst bucket in I/Os or bytes, rates per second. It drains and fills ``factor`` times faster than the clock."""
 
     capacity: float
     refill: float
@@ -71,9 +71,9 @@ class VolumeFigures:
     """Everything that decides when a volume answers.
 
     Up to ``unit`` bytes count as one I/O. With ``merging`` sequential I/Os share a unit. With ``whole_units``
-    throughput counts whole units, as on hard disks. ``writes`` are the limits of writes if reads have limits of their
-    own. ``touch_per_s`` pieces per second can be read for the first time. A piece that was never used has
-    ``touch_share`` of the rate, a write above LARGE_WRITE has ``large_write_share`` of it.
+    throughput counts whole units, as on hard disks. ``writes`` are the limits of writes if ``limits`` are for
+    reads alone. ``touch_per_s`` pieces per second can be read for the first time. The first use of a piece gets
+    ``touch_share`` of the rate, a write above LARGE_WRITE ``large_write_share`` of it.
     """
 
     unit: int

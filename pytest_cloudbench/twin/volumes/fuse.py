@@ -83,7 +83,7 @@ def answered(unique: int, body: bytes = b"") -> bytes:
 def answer(operation: int, unique: int, node: int, body: bytes, files: Mapping[int, File]) -> bytes | None:
     """Return the answer to a request other than a read or a write; None if the kernel expects none.
 
-    Other operations are refused with ENOSYS; for a flush or an fsync the kernel then sends no more of them.
+    Other operations are refused with ENOSYS. The kernel then sends no further flush or fsync.
     """
     if operation in _SILENT:
         return None

@@ -31,7 +31,7 @@ class InstanceStore:
     def __init__(self, plan: HostPlan, parts: RegionParts) -> None:
         self._plan = plan
         self._parts = parts
-        # Not paced with the volumes: the instance's limits are those of its EBS volumes.
+        # Not paced with the volumes: the instance's limits apply to its EBS volumes only.
         self._paced = InstanceVolumes(f"{plan.instance_id}.store", StageFigures(), parts)
         self._disks: list[tuple[Disk, Node]] = []
         self._sizes = [disk.size_gb * _BYTES_OF_GB for disk in plan.local_disks for _ in range(disk.count)]
@@ -49,7 +49,7 @@ class InstanceStore:
     def make(self, machine: MachineLimits | None) -> None:
         """Make new, empty disks if there are none. Raises `NoRoom` if nothing could be written to them.
 
-        Published figures above those of ``machine``, which is what this machine serves, are not enforced.
+        ``machine`` is what this machine serves. Published figures that it cannot serve are not enforced.
         """
         if self._disks or not self._sizes:
             return

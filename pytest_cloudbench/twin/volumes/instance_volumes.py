@@ -19,7 +19,7 @@ from pytest_cloudbench.twin.volumes.volume_process import (
 class InstanceVolumes:
     """Paces the volumes of one instance, whether it runs or not. Methods may be called from any thread.
 
-    ``name`` is the instance's, for errors. Each new process is measured: how long an I/O takes without any limit.
+    ``name`` is the instance's, for errors. For each new process, the time of an I/O without any limit is measured.
     """
 
     def __init__(self, name: str, figures: StageFigures, parts: RegionParts) -> None:

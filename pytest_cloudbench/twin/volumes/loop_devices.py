@@ -22,12 +22,12 @@ _LO_FLAGS_DIRECT_IO = 16
 _SYS = Path("/sys/block")
 _TRIES = 64  # another process may take the device that the kernel reported as free
 RELEASE_S = 5.0
-"""The kernel releases a halted instance's mounts a moment after its last process; never later than this (chosen)."""
+"""Longest wait, in seconds, until the kernel releases a halted instance's mounts after its last process (chosen)."""
 
 
 @dataclass
 class LoopDevice:
-    """A bound loop device. It unbinds by itself when the last holder of it closes or dies."""
+    """A bound loop device. It unbinds by itself when its last holder closes it or dies."""
 
     number: int
     major: int
@@ -56,12 +56,12 @@ class LoopDevice:
         return True
 
     def set_queue(self, name: str, value: str) -> None:
-        """Write one queue setting. Kernels without it are ignored."""
+        """Write one queue setting. Without effect if the kernel lacks it."""
         with contextlib.suppress(OSError):
             (_SYS / f"loop{self.number}" / "queue" / name).write_text(value)
 
     def take_new_size(self) -> None:
-        """Take the present size of the backing file."""
+        """Resize the device to the present size of its backing file."""
         fcntl.ioctl(self.descriptor, _LOOP_SET_CAPACITY)
 
     def release(self) -> None:

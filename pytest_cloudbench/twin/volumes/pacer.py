@@ -130,7 +130,7 @@ class Pacer:
         volume.factors = () if figures.service is None else service_factors(figures.service.spread)
 
     def remove(self, node: int) -> None:
-        """Forget a volume and its waiting requests. Call `drop` before to answer those."""
+        """Forget a volume and its waiting requests. Call `drop` first to answer those."""
         self.drop(node)
         del self._volumes[node]
 
@@ -174,7 +174,7 @@ class Pacer:
         if fetched and volume.touch.cost_s:
             volume.touch.charge(fetched, leaves)
             earliest = max(earliest, volume.touch.next)
-        # Requests pass the instance's stage in the order of the model, also if this machine is late.
+        # Requests pass the instance's stage in the order of the model, even if this machine is late.
         waits: _Wait
         if leaves > now or self._between:
             passed, due, waits = False, leaves, (stage, taken, charged)
@@ -259,7 +259,7 @@ class Pacer:
         self._earned_at = now
 
     def levels(self, node: int | None, now: float) -> tuple[float, float]:
-        """Return the levels of a volume's buckets, or the instance's (None); NaN for a limit that does not burst."""
+        """Return the levels of a volume's or (None) the instance's buckets; NaN for a limit that does not burst."""
         stage = self._instance if node is None else self._volumes[node].reads
         return stage.iops.level_at(now), stage.bytes.level_at(now)
 

@@ -16,7 +16,7 @@ from pytest_cloudbench.twin.volumes.figures import Burst, Limit, StageFigures
 from pytest_cloudbench.twin.volumes.shared_pages import Levels
 
 BURST_S = 0.001
-"""A budget that was idle serves this much at once."""
+"""After an idle time, a budget serves the I/O of this many seconds at once."""
 
 
 class Credits:
@@ -39,7 +39,7 @@ class Credits:
     def take(self, amount: float, at: float, begin: float) -> float:
         """Drain ``amount`` at the time ``at``; return the seconds of its service, which begins at ``begin``.
 
-        The service lasts until the level is zero again, so the rate is exact at any level.
+        If the level falls below zero, the service lasts until it is zero again, so the rate is exact at any level.
         """
         if at > self.as_of:
             self.level = min(self.capacity, self.level + (at - self.as_of) * self.refill * self.factor)
@@ -53,7 +53,7 @@ class Credits:
         return takes
 
     def level_at(self, now: float, waiting: float) -> float:
-        """Return the level at ``now``; of what was drained, ``waiting`` has not been served yet."""
+        """Return the level at ``now``. The amount ``waiting``, drained but not served yet, is added back."""
         level = self.level + waiting * self.factor + max(0.0, now - self.as_of) * self.refill * self.factor
         return max(0.0, min(self.capacity, level))
 
@@ -82,7 +82,7 @@ class Budget:
         self.change(Limit())
 
     def change(self, limit: Limit, level: float | None = None, now: float = 0.0) -> None:
-        """Apply another limit from the next request on, with the level of its bucket at ``now`` (None: full).
+        """Apply a new limit from the next request on; ``level`` is that of its bucket at ``now`` (None: full).
 
         The bucket is charged for the requests that wait.
         """
@@ -112,7 +112,7 @@ class Stage:
         self.held_by: Budget | None = None
 
     def change(self, figures: StageFigures, levels: Levels, now: float) -> None:
-        """Apply other limits, with the levels of their buckets at ``now``. See `Budget.change`."""
+        """Apply new limits, with the levels of their buckets at ``now``. See `Budget.change`."""
         self.iops.change(figures.iops, levels[0], now)
         self.bytes.change(figures.bytes, levels[1], now)
 
@@ -120,7 +120,7 @@ class Stage:
         """Charge a request and return the time at which it leaves this stage.
 
         A request that adds no I/O, since it continues another one, does not wait for the budget of I/Os. Both budgets
-        count from the arrival, so a wait for one does not use the other.
+        count from the arrival, so waiting for one does not use up the other.
         """
         iops, moved = self.iops, self.bytes
         at = arrival
@@ -142,7 +142,7 @@ class Stage:
         return at
 
     def hold(self, ios: float, size: float) -> None:
-        """Count a request that was charged as waiting; negative amounts when it leaves."""
+        """Count a charged request as waiting; pass negative amounts when it leaves."""
         self.iops.waiting += ios
         self.bytes.waiting += size
 

@@ -147,7 +147,7 @@ class PlaneVolumes:
             return True
 
     def release(self, volume_id: str, *, at_once: bool = False) -> None:
-        """Detach a volume, in use or not, since its instance ends. Without effect if it is not attached."""
+        """Detach a volume, even one in use, as when its instance ends. Without effect if it is not attached."""
         volume = self._inventory.volume(volume_id)
         if volume.instance_id is None or volume.node is None:
             return
@@ -180,9 +180,9 @@ class PlaneVolumes:
         self._workshop.run(lambda: volume.page_path.unlink(missing_ok=True))
 
     def modify(self, volume_id: str, spec: VolumeSpec) -> None:
-        """Apply another spec at once. An attached device grows with its volume.
+        """Apply a new spec at once. An attached device grows with its volume.
 
-        The volume keeps its burst credits, as far as its new bucket holds them.
+        The volume keeps its burst credits, up to the capacity of its new bucket.
         """
         volume = self._inventory.volume(volume_id)
         disk, instance_id = volume.disk, volume.instance_id

@@ -12,7 +12,7 @@ from time import monotonic
 from pytest_cloudbench.twin.volumes import fuse
 from pytest_cloudbench.twin.volumes.pacer import Answer, Pacer
 
-_BATCH = 32  # the most requests read before due ones are answered, and answered before others are read
+_BATCH = 32  # at most this many are read before due ones are answered, and answered before more are read
 _LARGE_WRITE = 64 * 1024  # takes as long as many small ones, so other requests may be due afterwards
 # Timers of the kernel are late. The usual delay, at most this much, is subtracted from each wait.
 _MOST_OVERSHOOT_S = 0.0002

@@ -2,7 +2,7 @@
 
 Each I/O is remembered by its end. An I/O that begins there continues it and fills the same unit. On a small file
 random I/O sometimes continues another one. Therefore the first two continuations in a row count as separate I/Os, and
-the third one corrects their count. Whether EBS would merge in such cases is not published.
+the third one corrects their count. AWS does not publish whether EBS merges in such cases.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ FOLLOWS_WITHIN_S = 1.0
 """An I/O that follows its predecessor later than this begins a new unit."""
 _BELIEVED = 3
 _CONTINUED = 4
-# A predecessor is searched among so many I/Os; a confirmed sequence among more, beside many other streams.
+# A predecessor must be among the last _NEAR_IOS; in a confirmed sequence, beside many others, among _FAR_IOS.
 _NEAR_IOS, _FAR_IOS = 256, 4096
 # On a small area read at random, neighbours often follow each other by chance. So a predecessor must be this many
 # times more recent than the last I/O at the same place.
 _MORE_RECENT = 16
 
-_Ended = tuple[float, int, int, int, int]  # time, filled bytes, number, continuations, I/Os counted too many
+_Ended = tuple[float, int, int, int, int]  # time, filled bytes, number, continuations, surplus I/Os counted
 
 
 class Sequences:
@@ -27,9 +27,9 @@ class Sequences:
         self._unit = unit
         self._merging = merging
         self.continued = False
-        """True if the last I/O continues another one, also before the third in a row."""
+        """True if the last I/O continues another one, even as the first or second in a row."""
         self._number = 0
-        # When the recent ones are full, they replace the older ones.
+        # When _recent is full, it replaces _older.
         self._recent: dict[int, _Ended] = {}
         self._older: dict[int, _Ended] = {}
 

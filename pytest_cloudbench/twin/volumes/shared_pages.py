@@ -29,8 +29,8 @@ BITS_AT = UNTOUCHED_AT + _UNTOUCHED.size
 class Figures(NamedTuple):
     """The counters of a volume since it was attached: I/Os, bytes, seconds.
 
-    In the times above limits each second counts once, however many I/Os waited. ``modelled_s`` is the time of all
-    ``answered`` I/Os by the model, ``late_s`` the time by which this machine answered them later.
+    Each ``..._exceeded_s`` counts a second once, however many I/Os waited. ``modelled_s`` is the time of all
+    ``answered`` I/Os by the model, ``late_s`` how much later this machine answered them.
     """
 
     read_ops: int = 0
@@ -49,12 +49,12 @@ class Figures(NamedTuple):
     late_s: float = 0.0
 
     def after(self, earlier: Figures) -> Figures:
-        """Return the sum with an earlier period of counting. The queue length is that of this one."""
+        """Return the sum of these counters and those of an earlier period. The queue length is the present one."""
         sums = Figures._make(one + other for one, other in zip(self, earlier, strict=True))
         return sums._replace(queue_length=self.queue_length)
 
     def since(self, earlier: Figures) -> Figures:
-        """Return the difference to earlier figures. The queue length is that of these."""
+        """Return what was counted since earlier figures. The queue length is the present one."""
         gained = Figures._make(one - other for one, other in zip(self, earlier, strict=True))
         return gained._replace(queue_length=self.queue_length)
 
@@ -63,7 +63,7 @@ _TIMES = tuple(name.endswith("_s") for name in Figures._fields)
 
 
 class _SharedMemory:
-    """An open file, mapped. `close` closes its descriptor too."""
+    """An open file, mapped into memory. `close` closes its descriptor too."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -77,14 +77,14 @@ class _SharedMemory:
 class VolumePage(_SharedMemory):
     """The counters of one volume, which its instance can read.
 
-    The page begins with NVMe log page 0xD0 as EBS has it: little-endian, `MAGIC` in the first four bytes, from byte 8
-    the first eleven fields of `Figures`, times in microseconds. `_REGION_MAGIC` and the other three fields follow,
-    which EBS does not have.
+    The page begins with NVMe log page 0xD0 in the layout of EBS: little-endian, `MAGIC` in the first four bytes, from
+    byte 8 the first eleven fields of `Figures`, times in microseconds. `_REGION_MAGIC` and the other three fields,
+    which EBS does not have, follow.
     """
 
     @classmethod
     def create(cls, path: str | None = None) -> VolumePage:
-        """Make a page in a file, or without a path one that no instance can read."""
+        """Make a page in the file at ``path``; without a path, one that no instance can read."""
         if path is None:
             descriptor = os.memfd_create("volume-page", os.MFD_CLOEXEC)
         else:
@@ -140,7 +140,7 @@ class VolumeState(_SharedMemory):
 
     @property
     def levels(self) -> tuple[float, Levels]:
-        """The levels published last, with their time. None is full, also before the first publication."""
+        """The time and levels published last. None counts as full: there is no bucket, or nothing was published yet."""
         at, known, *levels = _BALANCES.unpack_from(self.memory)
         iops, size = (level if known and not math.isnan(level) else None for level in levels)
         return at, (iops, size)

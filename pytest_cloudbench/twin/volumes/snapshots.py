@@ -1,7 +1,7 @@
-"""Snapshots: copies of the data of volumes, without holes, that outlive the volume.
+"""Snapshots: copies of volumes' data that outlive the volumes. Holes are not copied.
 
-If the file system can share blocks (btrfs and XFS in a directory), a copy is instantaneous. Otherwise it takes time,
-and data written to the volume meanwhile may or may not be in it.
+If the file system can share blocks (btrfs or XFS under a backing directory), a copy is instantaneous. Otherwise it
+takes time, and data written to the volume meanwhile may or may not be in it.
 """
 
 from __future__ import annotations

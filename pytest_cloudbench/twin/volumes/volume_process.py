@@ -204,7 +204,7 @@ class PacedFile:
         self._process._ask("report")
 
     def change(self, size: int, figures: VolumeFigures) -> None:
-        """Apply other figures or a larger size while I/O runs."""
+        """Apply new figures or a larger size while I/O runs."""
         self._process._ask("change", node=self._node, size=size, figures=figures)
         self._process.stat_file(f"{self._node}")
 
@@ -270,7 +270,7 @@ def _abort(connection: int, directory: Path) -> None:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of a process from its state on. proc_pid_stat(5)."""
+    """Return the fields of /proc/PID/stat from the state on (proc_pid_stat(5))."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -332,8 +332,8 @@ def measure_path(process: VolumeProcess, *, backing: int, nodes: Path) -> float:
 def undisturbed(times: Sequence[float]) -> float:
     """Return the time of a read that no other process delayed: the fastest tenth of `times`.
 
-    What a busy machine adds is its delay, not part of the path: subtracted from the service time of every later I/O, it
-    would make the volume too fast.
+    A busy machine adds a delay that is not part of the path. Subtracted from the service time of every later I/O, that
+    delay would make the volume too fast.
     """
     return statistics.quantiles(times, n=10)[0]
 

@@ -44,7 +44,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class DeviceWrites:
-    """The write I/Os and bytes sent to the devices below the file system by one moment."""
+    """The write I/Os and bytes sent to the devices below the file system until a moment."""
 
     ios: int
     size: Size
@@ -100,9 +100,9 @@ class FileCreation(Judged):
     end_marker: Marker | None
     """Empty file created right after the last file."""
     device_when_written: DeviceWrites | None
-    """Writes sent to the device by `written_s`; None if its counters are unknown."""
+    """Writes sent to the device until `written_s`; None if its counters are unknown."""
     device_writes: DeviceWrites | None
-    """Writes sent to the device by the end; None if its counters are unknown."""
+    """Writes sent to the device until the end; None if its counters are unknown."""
     block_size: Size
     """Mean size of the device's writes; if unknown, the largest write that counts as one I/O."""
     method: str
@@ -126,9 +126,7 @@ class FileCreation(Judged):
     generator: GeneratorLoad | None = None
     """CPU load of the creating processes over `elapsed_s`; None if unknown."""
     machine_delay: MachineDelay | None = None
-    """Time of the device's I/Os that an embedded region modelled, and the delay that its machine added; None on
-    AWS.
-    """
+    """Mean time of an I/O as an embedded region modelled it, and the delay that its machine added; None on AWS."""
     cost: Cost | Any = None
     """Cost of the test's hardware while the files were created; None without prices."""
     conditions: tuple[str, ...] = ()

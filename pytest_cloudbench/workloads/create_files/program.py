@@ -102,7 +102,7 @@ class Device:
         self._ios, self._bytes = self._now()
 
     def words(self) -> tuple[object, object]:
-        """Return the gained write I/Os and bytes; dashes if there are no counters."""
+        """Return the write I/Os and bytes since creation; dashes if there are no counters."""
         if not self._files:
             return "-", "-"
         ios, size = self._now()

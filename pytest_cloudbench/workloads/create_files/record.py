@@ -12,7 +12,7 @@
     unsynced 5 Input/output error         why the data is not on the device
     done                                  the end of the record
 
-Bytes include the written part of unfinished files. The device's figures are gains since the start.
+Bytes include the written part of unfinished files. The device's figures count from the start.
 """
 
 from __future__ import annotations

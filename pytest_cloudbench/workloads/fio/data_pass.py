@@ -1,7 +1,7 @@
-"""One pass of fio over whole devices or files: every block once, side by side, in large direct I/O.
+"""One pass of fio over whole devices or files, all at once: every block once, by large direct I/O.
 
 A pass prepares a target before anything is measured on it. `initialise` writes or reads every block of devices: a new
-EBS volume gives its full rate at once, but one from a snapshot is slow until each block has been read, and thinly
+EBS volume has its full rate at once, but one from a snapshot is slow until each block has been read, and thinly
 provisioned storage, such as local disks, until each block has been written. Blocks are really read or written, because
 a discard or a zeroing command would leave them untouched. `prefill` writes one file of data on a file system.
 """
@@ -34,7 +34,7 @@ BLOCK = Size(1 << 20)
 """The block size and depth of the EBS user guide ("Initialize Amazon EBS volumes")."""
 DEPTH = 32
 _SLOWEST = 1 << 20
-"""A pass hangs if its slowest device moves fewer bytes a second; even a small sc1 volume moves more."""
+"""A pass counts as hanging if its slowest device moves fewer bytes/s; even a small sc1 volume moves more."""
 _SPARE_S = 120.0
 _FILE_UNIT = 4096
 """The size of a file written with direct I/O is a multiple of this, whatever the sector size."""
@@ -196,7 +196,7 @@ def pass_over(
 
 
 def pass_argv(wholes: Sequence[Whole], *, fio: str = "fio", makes_files: bool = False) -> tuple[str, ...]:
-    """Return fio's command line: a job for the full blocks of each, and one for a rest that is smaller than a block."""
+    """Return fio's command line: a job for the full blocks of each, and one for a remainder below a block."""
     argv = [
         fio, f"--output={RESULT_FILE}", "--output-format=json", "--eta=always", "--eta-newline=1",
         "--ioengine=libaio", "--direct=1", f"--iodepth={DEPTH}",

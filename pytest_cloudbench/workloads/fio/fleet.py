@@ -1,6 +1,6 @@
 """One fio job on several hosts at once, by fio's own client and servers (`fio --server`, `fio --client`).
 
-Each host runs a server for the time of the job, and the first host runs the client, which starts all of them together
+Each host runs a server during the job, and the first host runs the client, which starts all of them together
 and collects their results and logs. What fio 3.33 really does:
 
 - A job that a host refuses is only a line of text: the client ends with 0, and the host is missing in its JSON.
@@ -70,7 +70,7 @@ done
 
 @dataclass(frozen=True)
 class FleetProgress:
-    """The progress of a running fleet by the clock: fio's client shows none beside JSON."""
+    """The progress of a running fleet by the clock: fio's client shows none together with JSON."""
 
     percent: float
     eta_s: float
@@ -145,7 +145,7 @@ def run_on_fleet(
 
 
 def shares(job: FioJob, devices: Sequence[int]) -> list[FioJob]:
-    """Return each host's job: its rates are the share of the total that its number of devices has."""
+    """Return each host's job: its rates are shares of the total in proportion to its number of devices."""
 
     def split(total: float) -> list[int]:
         marks = [round(total * sum(devices[:index]) / sum(devices)) for index in range(len(devices) + 1)]
@@ -162,7 +162,7 @@ def shares(job: FioJob, devices: Sequence[int]) -> list[FioJob]:
 
 
 def job_file(argv: Sequence[str]) -> bytes:
-    """Return a local fio's command line as the job file of one of several hosts."""
+    """Convert the command line of a local fio into the job file of one of several hosts."""
     lines = ["[global]", "per_job_logs=1", "log_unix_epoch=1", "unique_filename=0"]
     for word in argv[1:]:
         name, _, value = word.removeprefix("--").partition("=")
@@ -184,7 +184,7 @@ class _Ran:
 
 
 def _run(fleet: FleetTarget, ready: Sequence[Ready], on_progress: Callable[[Any], None] | None) -> _Ran:
-    """Run the servers and the client to the client's end."""
+    """Run the servers and the client until the client ends."""
     length_s = ready[0].job.runtime + ready[0].job.ramp_time
     with contextlib.ExitStack() as stack:
         ports = [
@@ -225,7 +225,7 @@ def _prepared(fleet: FleetTarget, job: FioJob, pace: Pace) -> list[Ready]:
 
 
 def _lay_out(ready: Sequence[Ready]) -> None:
-    """Write the files of all hosts first: otherwise each host would start when its own are there."""
+    """Write the files of all hosts first: otherwise each host would start its load as soon as its own exist."""
     with contextlib.ExitStack() as stack:
         running = []
         for each in ready:
@@ -249,7 +249,7 @@ def _lay_out(ready: Sequence[Ready]) -> None:
 
 
 def bounded(argv: Sequence[str], limit_s: float) -> list[str]:
-    """Return the command that ends a fio server, with all that it started, at SIGINT or after ``limit_s``.
+    """Return the command that runs a fio server and ends it, with its children, at SIGINT or after ``limit_s``.
 
     The server itself ignores SIGINT. The inner timeout leads a process group of its own and kills all of it. The outer
     one, in the job's group, only passes the job's SIGINT on.
@@ -315,7 +315,7 @@ def _gained(ready: Ready, before: Any, length_s: float) -> Gained:
 
 
 def _errors_in(text: str) -> str:
-    """Return the lines of a client's text that are no description of a job; each has the name of its host before it."""
+    """Return the error lines of a client's text, without the host name that begins each."""
     lines = (line.partition("> ")[2] or line for line in text.splitlines())
     return "\n".join(line for line in lines if re.search(r"fio:|[Bb]ad|fail|error", line))
 

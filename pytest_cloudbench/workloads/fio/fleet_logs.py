@@ -1,4 +1,4 @@
-"""The logs that fio's client writes for each host of a fleet, as those of a local run.
+"""Convert the logs that fio's client writes for each host of a fleet into those of a local run.
 
 Each job of each host has files of its own, such as "series_iops.2.log.198.18.0.5". Their times are milliseconds since
 the epoch (log_unix_epoch).
@@ -21,7 +21,7 @@ _LOG = re.compile(rf"({LOG_PREFIX}_\w+)\.(\d+)\.log\.(.+)")
 
 
 def joined_logs(files: Mapping[str, bytes], address: str) -> dict[str, bytes]:
-    """Return the logs of one host, those of its jobs one after the other, by the name that a local run gives them."""
+    """Return the logs of one host, each with its jobs one after the other, by the names that a local run uses."""
     found = sorted(
         (match[1], int(match[2]), content)
         for name, content in files.items()

@@ -21,7 +21,7 @@ from pytest_cloudbench.workloads.measurement import Series
 HISTOGRAM_LOG = f"{LOG_PREFIX}_clat_hist.log"
 
 _LARGEST_SUBMISSION = 0.10
-"""With a larger share of submission in the latency, completion latency does not represent it."""
+"""If submission takes a larger share of the latency, completion latency does not represent the whole."""
 _LATE = 0.25
 """How far a job's line may end from the end of its span, as a share of the span."""
 _FIRST = 1.5
@@ -29,7 +29,7 @@ _FIRST = 1.5
 _FEWEST = 0.5
 """The histograms must contain this share of a sample's I/Os: a job's last, unfinished interval is not logged."""
 _MOST = 1.5
-"""Histograms with more than this share of the run's I/Os are damaged: only the ends of the jobs' lines drift.
+"""Histograms with more than this share of the run's I/Os are damaged: drift of the lines' ends explains no more.
 
 One more I/O a second is allowed for each line, because fio rounds the rate of each job down (__add_samples in stat.c).
 """
@@ -124,7 +124,7 @@ def _snapped(at: float) -> float:
 def _lines(log: bytes) -> Iterator[tuple[float, str, dict[int, int]]]:
     """Yield the end in ms, the direction and the counts of each line. A torn last line is left out.
 
-    Raises ValueError for any other line that is no histogram.
+    Raises ValueError for any other line that is not a histogram.
     """
     columns = _OCTAVES << _BITS >> HISTOGRAM_COARSENESS
     for line in log[: log.rfind(b"\n") + 1].decode("ascii", "replace").splitlines():

@@ -29,7 +29,7 @@ _MOST_HISTOGRAMS = 4000
 _IO_RECORD = Size(2 << 10)
 """fio's record of an I/O in flight, with the kernel's: struct io_u of fio 3.33 has 1 KiB on x86-64."""
 _PROCESS = Size(1 << 20)
-"""What a job's process takes: 300 jobs of depth 1 of fio 3.33 took 314 MB of a host's available memory."""
+"""Memory of a job's process: 300 jobs of depth 1 of fio 3.33 took 314 MB of a host's available memory."""
 _READS = frozenset({"read", "randread", "rw", "randrw"})
 _WRITES = frozenset({"write", "randwrite", "rw", "randrw"})
 _SAME_PATTERN = {"readwrite": "rw"}
@@ -200,14 +200,14 @@ class FioJob:
     def histogram_samples(self, devices: int = 1) -> int:
         """Return how many samples of the series share one histogram of latencies.
 
-        More than one if fio would need too much of the host's memory for one histogram a sample.
+        More than one if fio would need too much of the host's memory for one histogram per sample.
         """
         ways = 2 if self.reads and self.writes else 1
         histograms = self.numjobs * devices * ways * self.runtime / self.sample_s
         return max(1, math.ceil(histograms / _MOST_HISTOGRAMS))
 
     def sections(self, devices: int) -> list[RateShare]:
-        """Return groups of jobs with equal rates, whose sum is the total that was asked."""
+        """Return groups of jobs with equal rates, whose sum is the requested total."""
         return share_rates(
             jobs=self.numjobs * devices,
             rate_iops=None if self.rate_iops is None else self.rate_iops.per_second,

@@ -1,4 +1,4 @@
-"""Ready matrices of fio jobs, to parametrise a test with.
+"""Ready-made matrices of fio jobs, to parametrise a test with.
 
     from pytest_cloudbench import SQLIO
 

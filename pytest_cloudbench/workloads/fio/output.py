@@ -23,12 +23,12 @@ from pytest_cloudbench.workloads.space import shortage
 from pytest_cloudbench.workloads.target import Target
 
 LOST_STORAGE = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM)
-"""What the kernel answers to I/O on a device that failed or is gone."""
+"""The kernel's error numbers for I/O on a device that failed or is gone."""
 _NO_DEVICE = re.compile(
     r"you need to specify size=|file creation disallowed by allow_file_create=0|zero sized block device"
     r"|open\(/dev/\S+\), error=No such|failed with No such file"
 )
-"""What fio says at its start about a raw device that is not there, or that has lost its disk (filesetup.c)."""
+"""fio's messages at its start if a raw device does not exist or has lost its disk (filesetup.c)."""
 PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 """The percentiles of a `Latency`, by name."""
 
@@ -66,7 +66,7 @@ class FioResult:
 
 
 _DISAGREES = 0.05
-"""Rates that differ by more from what was counted are wrong; a real run's agree to 1 %."""
+"""Rates that differ from the counted amounts by more than this share are wrong; in real runs they agree to 1 %."""
 _LONG_ENOUGH_S = 0.1
 
 
@@ -129,8 +129,8 @@ def lost_at(second: float, why: str, where: str = "") -> str:
 def explained(target: Target, output: bytes | None = None) -> Iterator[None]:
     """Raise StorageLost in place of FioRefused if a device has vanished since it was checked.
 
-    Add the machine's shortage of space to fio's message about refused data, if that is the cause. ``output``: all that
-    fio said, if its error has only the last lines.
+    Add the machine's shortage of space to fio's message about refused data, if that is the cause. ``output``: fio's
+    whole output, if its error has only the last lines.
     """
     try:
         yield
@@ -144,8 +144,8 @@ def explained(target: Target, output: bytes | None = None) -> Iterator[None]:
 
 
 def check_job(job: Mapping[str, Any], *, where: str = "", said: str | None = None) -> None:
-    """Raise StorageLost or FioRefused if a job of fio's JSON has an error; ``said`` is what fio said besides."""
-    # A job that goes on after errors has them in total_err; what it measured then is no figure either.
+    """Raise StorageLost or FioRefused if a job of fio's JSON has an error; ``said`` is fio's other text."""
+    # A job that continues after errors counts them in total_err; its figures are not valid either.
     number = int(amount(job, "error")) or (amount(job, "total_err") > 0 and int(amount(job, "first_error")))
     if not number:
         return
@@ -217,7 +217,7 @@ def _direction(
 def _check_agreement(part: Mapping[str, Any]) -> None:
     """Raise ValueError if the rates of a job contradict its I/Os, bytes and time, or its latencies each other.
 
-    fio divides by the milliseconds of the run. What it has once (a single percentile, CPU) cannot be checked.
+    fio divides by the milliseconds of the run. Values that occur only once (a percentile, CPU) cannot be checked.
     """
     runtime_s = amount(part, "runtime") / 1000.0
     for rate, total in (("iops", "total_ios"), ("bw_bytes", "io_bytes")):
@@ -308,7 +308,7 @@ def _seconds(percentile_ns: Mapping[float, float], percent: float) -> float | No
 
 
 def amount(values: Any, key: str) -> float:
-    """Return an amount from fio's JSON; 0 if it is missing. Raises ValueError for what is no amount."""
+    """Return an amount from fio's JSON; 0 if it is missing. Raises ValueError unless it is finite and at least 0."""
     value = values.get(key) if isinstance(values, dict) else None
     if value is None:
         return 0.0

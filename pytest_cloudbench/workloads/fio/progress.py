@@ -80,7 +80,7 @@ def parse_progress(line: str) -> Progress | None:
 
 
 _DIGITS = 6
-"""More digits of a time are no time."""
+"""A number with more digits is not part of a time."""
 
 
 def _eta_s(line: str) -> float | None:

@@ -14,7 +14,7 @@ from pytest_cloudbench.workloads.fio.errors import BadFioJob
 
 @dataclass(frozen=True)
 class RateShare:
-    """A number of jobs that have these rates per second each. None is no limit, 0 an unused direction."""
+    """A number of jobs that have these rates per second each. None means no limit, 0 an unused direction."""
 
     jobs: int
     read_iops: int | None = None
@@ -45,7 +45,7 @@ def share_rates(
     read_iops, write_iops = _directions("rate_iops", "I/O", jobs, rate_iops, read_percent)
     read_bytes, write_bytes = _directions("rate", "byte", jobs, rate_bytes_s, read_percent)
     totals = (read_iops, write_iops, read_bytes, write_bytes)
-    # Jobs have equal shares between two ends of remainders.
+    # Between two neighbouring borders all jobs have equal shares.
     borders = sorted({0, jobs, *(total % jobs for total in totals if total is not None)})
     shares = []
     for first, end in pairwise(borders):

@@ -53,10 +53,10 @@ from pytest_cloudbench.workloads.tool_run import cleaned_up, side_by_side
 from pytest_cloudbench.workloads.workload import Workload
 
 COMPRESSED_SAMPLE_S = 0.2
-"""The sample of a compressed run that looks for the end of a burst: short enough for many samples after it, and two of
-the slices of 0.1 s in which a kernel throttles disks, so that all samples contain equally many."""
+"""The sample of a compressed run that looks for the end of a burst: short enough for many samples after it. It spans
+two of the 0.1 s slices in which a kernel throttles disks, so that all samples contain equally many slices."""
 SLOWEST_LAYOUT = 10 * 1024 * 1024
-"""Laying out files hangs if it writes fewer bytes a second."""
+"""Laying out files counts as hanging if it writes fewer bytes a second."""
 SPARE_S = 120.0
 _LAYOUT_SEEN_S = 2.0
 _FIRST_LINE_S = 3.0
@@ -92,7 +92,7 @@ def run_fio(
     started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     running = target.host.start_job(alone_on(target, ready.argv), sudo=ready.as_root, name="fio")
     with cleaned_up(running):
-        import msgspec.json  # noqa: F401  # fio's output needs it; while fio starts, it delays nothing
+        import msgspec.json  # noqa: F401  # needed for fio's output; imported while fio starts, so without delay
 
         exit_code = run.watch(running)
         check_started(exit_code, target)
@@ -100,7 +100,7 @@ def run_fio(
             running.kill()  # the workers of a killed fio continue without it
         check_not_killed(exit_code, running)
         counters = run.counters_gained()
-        # Again, the first asks the host, the second the provider.
+        # As in `prepare`, the first queries the host, the second the provider.
         files, envelope = side_by_side(
             lambda: running.fetch([RESULT_FILE, "stderr", *LOGS, HISTOGRAM_LOG]),
             lambda: envelope_of(target, ready.job),
@@ -117,7 +117,7 @@ def run_fio(
 
 
 def check_not_killed(exit_code: int, running: Job) -> None:
-    """Raise FioKilled with the cause if SIGKILL ended fio; nothing of ours sends that to a fio that answers."""
+    """Raise FioKilled with the cause if SIGKILL ended fio: this package does not send it to a fio that responds."""
     if exit_code == _SHELL_SIGNALS + signal.SIGKILL:
         raise FioKilled(f"fio on {running.host_label} gave no result: {running.why_ended()}")
 
@@ -145,7 +145,7 @@ class Ready:
 
 
 def prepare(target: Target, job: FioJob, pace: Pace, *, sharing: int = 1) -> Ready:
-    """Check a job and its target, and return what is to start. Nothing is started.
+    """Check a job and its target, and return the job ready to start. Nothing is started.
 
     ``sharing``: how many such jobs share the room of the machine behind the target.
     """
@@ -154,7 +154,7 @@ def prepare(target: Target, job: FioJob, pace: Pace, *, sharing: int = 1) -> Rea
     job, changed = paced(job, pace, lays_out_files=lays_out_files, factor=target.time_compression)
     unread, served_as_written = reads_nothing(target, reads=job.reads)
     conditions = (*target.conditions, *sized, *changed, *served_as_written)
-    # The first asks the host, the second the provider.
+    # The first queries the host, the second the provider.
     to_lay_out, room = side_by_side(lambda: check_target(target, job), target.room)
     fio = fio_of(target.host)
     ready = Ready(target, job, fio, job.to_argv(target.kind, target.paths, fio=fio.path), conditions, unread)
@@ -221,7 +221,7 @@ class _Run:
         self._awaits_load = laid_out > 0 and self._before is not None
 
     def watch(self, running: Job) -> int:
-        """Wait for the end and return the exit code. Raises FioTimedOut for a run far beyond its time."""
+        """Wait for the end and return the exit code. Raises FioTimedOut if the run takes far too long."""
         try:
             state = running.wait(self._limit_s, on_output=self._take)
         except TimeoutError as error:
@@ -246,7 +246,7 @@ class _Run:
                 self._on_progress(progress)
 
     def _leave_out_layout(self, progress: Progress) -> None:
-        """Read the counters again if the files took long: throttling during that is not part of the measurement."""
+        """Read the counters again if the layout took long: throttling during it is not part of the measurement."""
         # The first line arrives some seconds after the load began; eta tells how many.
         left_s = progress.eta_s if progress.eta_s is not None else self._length_s
         into_s = max(0.0, min(_FIRST_LINE_S, self._length_s - left_s))

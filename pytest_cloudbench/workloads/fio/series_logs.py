@@ -27,9 +27,9 @@ INTERVAL_MS = 1000.0
 _LONGEST_MS = 1.5 * INTERVAL_MS
 """After a gap, in which the job was idle, a value covers only the last interval."""
 _IDLE_MS = 1.9 * INTERVAL_MS
-"""The least gap in which a job can have been idle; a value after a shorter one was taken late and covers all of it."""
+"""The least gap in which a job can have been idle; a value after a shorter gap was logged late and covers all of it."""
 _LATE_MS = 0.05 * INTERVAL_MS
-"""A log that ends so little before a full second covers all of it."""
+"""A log that ends at most this long before a full second covers that second."""
 READ, WRITE = 0, 1
 
 
@@ -80,7 +80,7 @@ Job = dict[float, _Track]
 def read_jobs(log: bytes, sample_s: float) -> list[Job]:
     """Return the jobs of a log, with the clock scaled so that a sample of `sample_s` takes one second.
 
-    A torn last line is left out. Raises FioOutputError, with the line, if any other is no sample.
+    A torn last line is left out. Raises FioOutputError, with the line, if any other is not a sample.
     """
     ends, values, ways = _columns(log[: log.rfind(b"\n") + 1].splitlines())
     if not ends:
@@ -108,7 +108,7 @@ def _spans(ends: Sequence[float], ways: Sequence[float]) -> Iterator[tuple[int, 
     """Yield the first index of each job's lines and the index after its last."""
     back = compress(count(1), map(lt, ends[1:], ends))
     for begin, after in pairwise([0, *back, len(ends)]):
-        # A job has one first interval, so a second one is the next job's: its only one, in a run of one sample.
+        # A job has one first interval per direction. In a run of one sample, a second one is the next job's.
         first, seen = begin, set[float]()
         for index in range(begin, after):
             if ends[index] >= _LONGEST_MS:
@@ -197,9 +197,9 @@ def with_series_means(result: FioResult, series: Series, *, sample_s: float) -> 
     """Return the result with the mean rates of its series, if the series covers most of the run in enough samples.
 
     fio's own figures divide by a time that includes collecting the last I/Os, so they are low by about one mean
-    latency: 0.6 % for 1,024 I/Os in flight at 16,000 IOPS over 10 s (measured). A series that contradicts fio's figures
-    is left beside them, so that no verdict rests on either. Where the series is lower by more than such a difference,
-    the time that it leaves out was faster, and fio's figures stay.
+    latency: 0.6 % for 1,024 I/Os in flight at 16,000 IOPS over 10 s (measured). If the series contradicts them, both
+    are kept, so that no verdict rests on either. If the series is lower by more than `CONTRADICTS`, the time that it
+    leaves out was faster, and fio's figures stay.
     """
     count = len(series)
     if count < _ENOUGH_SAMPLES or count * sample_s < _ENOUGH_OF_THE_RUN * result.runtime_s:
@@ -258,7 +258,7 @@ def _mean_latency(
 ) -> dict[float, list[float | None]]:
     """Return the mean latency in ns of each second by direction, with each job weighted by its IOPS in that second.
 
-    Empty if the logs differ in their number of jobs, as nothing then tells which rates belong to which latencies.
+    Empty if the logs differ in their number of jobs, because rates cannot be matched with latencies then.
     """
     if len(rates) != len(jobs):
         return {}

@@ -51,7 +51,7 @@ _MOST_MEMORY = 0.8
 _KEPT_FREE = 0.02
 """Share of the free space that file systems need for themselves."""
 _SLOWEST = 20 * 1024 * 1024
-"""Writing the file that clones share hangs if it writes fewer bytes a second."""
+"""Writing the file that clones share counts as hanging below this rate, in bytes a second."""
 
 
 def check_is_target(given: object) -> None:
@@ -88,8 +88,8 @@ def check_target(target: Target, job: FioJob) -> Size:
     """Check that the target is what it should be and can take the job; return how much data its files still lack.
 
     Raises BadFioJob if the job does not fit the kind of target, and the target's own errors if it is not proven ours: a
-    device that is mounted, part of something else, or the host's own may neither be written nor read. After the proof,
-    which explains their errors better, raises TargetError if a path is missing, of another kind (as root, fio would
+    device that is mounted, part of something else, or the host's own may neither be written nor read. After that check,
+    which explains such errors better, raises TargetError if a path is missing, of another kind (as root, fio would
     create a plain file in place of a mistyped device), or has too little space.
     """
     if target.kind == "directory" and job.size is None:
@@ -188,8 +188,8 @@ def envelope_of(target: Target, job: FioJob) -> Envelope | None:
 def _lay_out_clones(target: Target, job: FioJob, size: Size) -> str:
     """Create the files that the job reads, all clones of the first (reflink, XFS), and return the condition.
 
-    Clones are read from the device as any other file, because the cost of a read on a volume does not depend on the
-    data, and they need the space of one. Raises TargetError if the file system cannot clone files.
+    Clones are read from the device like any other file: the cost of a read on a volume does not depend on the data.
+    Together they need the space of one file. Raises TargetError if the file system cannot clone files.
     """
     done = target.host.run(
         ["sh", "-c", _LAY_OUT_CLONES, "sh", target.path, job.name, str(size.bytes), str(job.numjobs)],

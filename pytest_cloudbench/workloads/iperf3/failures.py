@@ -143,12 +143,12 @@ def longest_stall(series: NetworkSeries, *, compression: float) -> Stall | None:
 
 
 def is_broken(stall: Stall, job: Iperf3Job) -> bool:
-    """True if the stall is too long for a slow load: the network was interrupted."""
+    """Return True if the stall is too long for a slow load: the network was interrupted."""
     return stall.real_s >= max(STALL_S, _pause_s(job) * _BLOCKS_APART)
 
 
 def is_noted(stall: Stall, job: Iperf3Job) -> bool:
-    """True if the stall is long enough to be noted in the result."""
+    """Return True if the stall is long enough to be noted in the result."""
     return stall.real_s >= max(NOTED_S, _pause_s(job) * _BLOCKS_APART)
 
 

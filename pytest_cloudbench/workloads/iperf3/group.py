@@ -68,7 +68,7 @@ def run_on_pairs(
             sampled = on_progress is not None and not clients
             clients.append(start_client(plan, ports, with_samples=sampled, start_in_s=left_s))
             stack.enter_context(cleaned_up(clients[-1].job))
-            # It began to wait at some time during the call.
+            # The client began to wait at some time during the call.
             delays_s.append(time.monotonic() + left_s - start_at)
         causes = _watched(plans, clients, by_clock, start_in_s=max(0.0, start_at - time.monotonic()))
         after = _counters(group) if before is not None else None
@@ -79,7 +79,7 @@ def run_on_pairs(
         for plan, client, (server, _), counters in zip(plans, clients, servers, gained, strict=True):
             let_end(server, at_once=any(causes))
             gathered.append(gather(plan, client, server, counters, started_at))
-    # What a pair that failed by itself says comes before what the end of the others brought about.
+    # Report a pair that failed by itself before those that were ended because of it.
     order = sorted(range(count), key=lambda number: causes[number] is None)
     parts = {number: measured(plans[number], gathered[number], causes[number]) for number in order}
     return _together(group, job, plans, [parts[number] for number in range(count)], max(delays_s))

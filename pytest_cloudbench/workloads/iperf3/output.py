@@ -3,7 +3,7 @@
 - text before the JSON;
 - an "error" key beside good intervals, with exit code 0 up to 3.13; in 3.9 no such key, only text on stderr;
 - the last interval twice, if the run was interrupted;
-- sums that hold one of two directions (3.7 to 3.9);
+- sums that hold only one of two directions (3.7 to 3.9);
 - streams that do not say whether they send (3.1);
 - figures of the other end that are outdated or nonsense.
 
@@ -229,7 +229,7 @@ def _in_order(intervals: list[Interval]) -> tuple[Interval, ...]:
 def _check_totals(flows: Mapping[int, Flow], end: Mapping[str, Any]) -> None:
     """Raise ValueError if the intervals of a TCP stream contradict its total at the same end.
 
-    Those of UDP do not count: they are 0 at a server, and too high in version 3.1.
+    UDP totals are not checked: they are 0 at a server, and too high in version 3.1.
     """
     streams = end.get("streams")
     for stream in streams if isinstance(streams, list) else ():
@@ -248,7 +248,7 @@ def _check_totals(flows: Mapping[int, Flow], end: Mapping[str, Any]) -> None:
 
 
 def _interval(stream: Mapping[str, Any]) -> Interval | None:
-    """Parse an interval; None if it has no length, which iperf3 writes after its timer was late."""
+    """Parse an interval; None if it has no length, as iperf3 writes after its timer was late."""
     start_s, end_s = _number(stream, "start"), _number(stream, "end")
     moved = _number(stream, "bytes")
     if start_s is None or end_s is None or not 0 <= start_s <= end_s <= _LATEST_S:

@@ -22,7 +22,7 @@ _SHORT_RUN = 0.95
 
 @dataclass(frozen=True)
 class EndResult:
-    """The outputs of one end's processes, and the errors of those without output or that ended early.
+    """The outputs of one end's processes, and the errors of processes that have none or ended early.
 
     `unreadable`: the output of a process is not iperf3's JSON.
     """

@@ -89,7 +89,7 @@ class ProgressReader:
 
 
 _SPARE_S = 60.0
-"""A run may take this much longer than its time: one whose network is interrupted at its end needs up to half of it."""
+"""A run may take this much longer than its time: after a network failure at its end, up to half is needed."""
 
 
 def run_iperf3(

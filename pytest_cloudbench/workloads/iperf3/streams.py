@@ -2,7 +2,7 @@
 
 Every process has its own timer, which fires late when the processor is busy and then makes up with very short
 intervals. The total moved by a moment is still exact, so totals are read at the grid's moments; within an interval
-the flow counts as even. No byte is lost or counted twice.
+the rate is taken as constant. No byte is lost or counted twice.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def cell_rates(flow: Sequence[Interval], step_s: float, cells: int) -> list[floa
 def cell_counts(
     flow: Sequence[Interval], step_s: float, cells: int, count: Callable[[Interval], int | None]
 ) -> tuple[int, ...]:
-    """Return a whole count for each cell, the last with everything after it; empty if no interval has this count."""
+    """Return a whole count for each cell, the last including all later ones; empty if no interval has this count."""
     if all(count(each) is None for each in flow):
         return ()
     moments = [number * step_s for number in range(cells)]

@@ -16,7 +16,7 @@ from pytest_cloudbench.workloads.sweep.errors import BadSweep
 from pytest_cloudbench.workloads.sweep.mixes import Mix
 
 DEFAULT_WORKING_SET = "12%"
-"""The share of each device in the published review of i3.metal that a scenario repeats."""
+"""The share of each device used in the published i3.metal review, which a scenario repeats."""
 _PLACES = 8
 """The least number of blocks per I/O in flight, so that I/Os do not collide on the same blocks."""
 _GRAIN = 1 << 20
@@ -31,7 +31,7 @@ QUICK_STEP_S = 2
 QUICK_STEP_RAMP_S = 1
 QUICK_MAXIMUM_S = 6
 QUICK_FULL_RAMP_S = 2
-"""At its limit a load needs about this long from rest until throttles are steady."""
+"""A load at its limit needs about this long from its start until throttling is steady."""
 TICK_S = 1.0
 """The interval of fio's running totals, by which a run is measured."""
 START_STOP_S = 0.8
@@ -72,7 +72,7 @@ class WorkingSet:
     def on(self, device: Size, mix: Mix, threads: int) -> Size:
         """Return the working set's size on a device, in whole MiB.
 
-        Raises BadSweep if the device is too small for it, or it is too small for so many I/Os in flight.
+        Raises BadSweep if it exceeds the device, or is too small for that many I/Os in flight.
         """
         requested = (
             device.bytes * self.percent / 100 if self.percent is not None else (self.size or Size(0)).bytes
