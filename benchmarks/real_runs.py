@@ -170,7 +170,7 @@ def test_another_load_on_the_volume(ec2, fio, asked, jobs):
 
 @pytest.mark.parametrize("spec", [gp3(size_gib=10), io2(size_gib=20, iops=8_000)], ids=str)
 def test_latency_below_every_limit(ec2, fio, asked, spec):
-    """The model says 0.5 and 0.3 ms; what the machine adds is no promise that was broken."""
+    """The model says 0.5 and 0.3 ms; what the machine adds is not a promise that was broken."""
     _, volume = on(ec2, spec)
     run = fio(volume, **RANDOM | {"iodepth": 1, "numjobs": 1})
     asked(

@@ -72,14 +72,14 @@ def parse_repeats(text: str) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100:
-        raise ValueError(f"{text!r} is no number of repeats: use a whole number from 1 to 100, such as 6")
+        raise ValueError(f"{text!r} is not a number of repeats: use a whole number from 1 to 100, such as 6")
     return int(text)
 
 
 def parse_ahead(text: str) -> int:
     """Return how many launches are prepared ahead. Raises ValueError for anything but a whole number from 0 to 20."""
     if not text.isascii() or not text.isdigit() or int(text) > 20:
-        raise ValueError(f"{text!r} is no number of launches: use a whole number from 0 to 20, such as 2")
+        raise ValueError(f"{text!r} is not a number of launches: use a whole number from 0 to 20, such as 2")
     return int(text)
 
 
@@ -92,7 +92,9 @@ def parse_max_cost(text: str) -> float | None:
     except ValueError:
         amount = 0.0
     if not 0 < amount < float("inf"):
-        raise ValueError(f"{text!r} is no amount of US dollars: use a number above zero, such as 5 or 0.50")
+        raise ValueError(
+            f"{text!r} is not an amount of US dollars: use a number above zero, such as 5 or 0.50"
+        )
     return amount
 
 
@@ -463,7 +465,7 @@ def check_settings_at_start(config: pytest.Config) -> None:
 
             meant = did_you_mean(name, known, mark="")
             raise pytest.UsageError(
-                f"{name} in the ini file is no setting of pytest-cloudbench{': ' if meant else ''}{meant}"
+                f"{name} in the ini file is not a setting of pytest-cloudbench{': ' if meant else ''}{meant}"
             )
 
 

@@ -63,7 +63,7 @@ TIMES: dict[str, Callable[[random.Random, int], list[float]]] = {
     "two times swapped": swapped_times,
     "a time twice": duplicate_times,
     "seconds missing": missing_times,
-    "a time that is no number": unknown_times,
+    "a time that is not a number": unknown_times,
 }
 SAMPLES: dict[str, Callable[[random.Random, tuple[float, ...]], tuple[float, ...]]] = {
     "a sample NaN": lambda rng, values: one_of(rng, values, math.nan),

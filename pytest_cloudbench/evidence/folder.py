@@ -219,14 +219,14 @@ def open_regular(path: Path, *, root: Path | None = None, most_bytes: int = MOST
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise EvidenceError(f"{path} is not a regular file: no run writes that") from None
+            raise EvidenceError(f"{path} is not a regular file: evidence has no others") from None
         raise
     except ValueError as error:
         raise EvidenceError(f"{str(path)!r} is not the name of a file: {error}") from None
     stream = os.fdopen(descriptor, "rb", closefd=True) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     if stream is None:
         os.close(descriptor)
-        raise EvidenceError(f"{path} is not a regular file: no run writes that")
+        raise EvidenceError(f"{path} is not a regular file: evidence has no others")
     if (size := os.fstat(descriptor).st_size) > most_bytes:
         stream.close()
         raise EvidenceError(f"{path} has {size:,} bytes, where a run writes at most {most_bytes:,}")
@@ -280,7 +280,7 @@ def read_manifest(root: Path, name: str = MANIFEST) -> dict[str, str]:
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         match = _LINE.match(line)
         if match is None:
-            raise EvidenceError(f"{name}, line {number}, is no sum and path")
+            raise EvidenceError(f"{name}, line {number}, is not a sum and path")
         path = _unescaped(match[3]) if match[1] else match[3]
         if path in sums:
             raise EvidenceError(f"{name} names {path} twice")

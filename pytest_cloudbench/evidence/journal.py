@@ -140,7 +140,7 @@ def read_journal(path: Path, *, of_run: bool = False) -> JournalRead:
     for position, line in enumerate(lines, start=1):
         entry = _entry(line)
         if entry is None:
-            found.problems.append(f"line {position} is no entry of a journal")
+            found.problems.append(f"line {position} is not an entry of a journal")
             links.append((-1, "", hashlib.sha256(line).hexdigest()))
             continue
         if (lacking := next(_lacking(entry, of_run=of_run), None)) is None:

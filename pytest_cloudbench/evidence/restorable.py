@@ -184,7 +184,7 @@ def restored(data: Any, *, load: Callable[[str], bytes] | None = None) -> Any:
     if name is None:
         return {key: restored(value, load=load) for key, value in data.items()}
     if not isinstance(name, str):
-        raise NotRestored(f"{name!r} is no name of a class")
+        raise NotRestored(f"{name!r} is not a name of a class")
     if name not in _BUILT_IN:
         return _instance(name, data, load)
     try:

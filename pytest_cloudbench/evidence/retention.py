@@ -56,7 +56,7 @@ def prune(folder: Path, *, keep: int, dry: bool = False) -> Pruned:
     if keep < 0:
         raise EvidenceError(f"--keep={keep}: the number of runs to keep, 0 or more")
     if folder.is_symlink() or not folder.is_dir():
-        raise EvidenceError(f"{folder} is not a folder of evidence")
+        raise EvidenceError(f"{folder} is not a directory, or is a link: name the evidence directory")
     if (folder / JOURNALS).exists():
         raise EvidenceError(f"{folder} is the evidence of one run: name the folder above it")
     runs: list[tuple[str, Path]] = []

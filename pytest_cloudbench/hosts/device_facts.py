@@ -244,7 +244,7 @@ def _sectors(facts: dict[str, list[str]]) -> int:
     text = _first(facts, "sectors") or "0"
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise DeviceNotFound(
-            f"the size of {_first(facts, 'path')} is {text[:40]!r} sectors, which is no number"
+            f"the size of {_first(facts, 'path')} is {text[:40]!r} sectors, which is not a number"
         )
     return int(text)
 

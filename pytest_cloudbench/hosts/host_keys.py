@@ -41,7 +41,7 @@ class HostKey:
         length = int.from_bytes(blob[:4], "big")
         name = blob[4 : 4 + length]
         if not 0 < length <= 64 or len(blob) <= 4 + length or not name.isascii():
-            raise ValueError("the bytes are no public key")
+            raise ValueError("the bytes are not a public key")
         digest = base64.b64encode(hashlib.sha256(blob).digest()).decode()
         return cls("SHA256:" + digest.rstrip("="), name.decode())
 

@@ -97,7 +97,7 @@ class OwnIdentities:
                     try:
                         certified.load_certificate(str(certificate))
                     except (OSError, ValueError):
-                        problems.append(f"{certificate} is no certificate of {path}")
+                        problems.append(f"{certificate} is not a certificate of {path}")
                     else:
                         yield str(certificate), certified
                 yield str(path), key

@@ -209,14 +209,14 @@ def _host(name: str, variables: Mapping[str, str], groups: tuple[str, ...], plac
     for device in fields["devices"]:
         if not device.startswith("/dev/"):
             raise BadInventory(
-                f"{where}: cloudbench_devices={device!r} is no path of a device, such as /dev/sdb"
+                f"{where}: cloudbench_devices={device!r} is not a path of a device, such as /dev/sdb"
             )
     return InventoryHost(**fields)
 
 
 def _port(text: str, where: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65_536:
-        raise BadInventory(f"{where}: {text!r} is no port: use a number from 1 to 65535")
+        raise BadInventory(f"{where}: {text!r} is not a port: use a number from 1 to 65535")
     return int(text)
 
 
@@ -264,7 +264,7 @@ def _ini_host(line: str, where: str) -> tuple[str, dict[str, str]]:
 def _assignment(text: str, where: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise BadInventory(f"{where}: {text!r} is no variable: write it as name=value")
+        raise BadInventory(f"{where}: {text!r} is not a variable: write it as name=value")
     return name.strip(), value.strip()
 
 
@@ -280,7 +280,7 @@ def _checked_name(name: str, where: str) -> str:
     if ":" in name:
         raise BadInventory(f"{where}: a name without a colon is expected, not {name!r}: write ansible_port=")
     if not _NAME.fullmatch(name):
-        raise BadInventory(f"{where}: {name!r} is no name of a host or a group")
+        raise BadInventory(f"{where}: {name!r} is not the name of a host or a group")
     return name
 
 

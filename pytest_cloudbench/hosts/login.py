@@ -103,4 +103,4 @@ def read_private_key(pem: str) -> PKey:
             return kind.from_private_key(io.StringIO(text))
         except SSHException:
             continue
-    raise ValueError("the private key is of a kind that SSH does not use")
+    raise ValueError("the private key has an unsupported type: use Ed25519, RSA or ECDSA")

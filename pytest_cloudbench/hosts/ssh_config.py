@@ -89,7 +89,7 @@ def find_own_server(
 def check_word(word: str) -> None:
     """Raise ValueError for a host or user with characters that a shell would interpret."""
     if (unsafe := _UNSAFE.search(word)) is not None:
-        raise ValueError(f"{word!r} is no name of a host or user: it contains {unsafe.group()!r}")
+        raise ValueError(f"{word!r} is not a name of a host or user: it contains {unsafe.group()!r}")
 
 
 def _parse(config: SSHConfig, path: Path) -> None:

@@ -30,7 +30,7 @@ def parse_tags(text: str) -> dict[str, str]:
     for pair in filter(None, (each.strip() for each in text.replace("\n", ",").split(","))):
         key, equals, value = (each.strip() for each in pair.partition("="))
         if not key or not equals:
-            raise ValueError(f"{pair!r} is no tag: write key=value, and separate tags by commas")
+            raise ValueError(f"{pair!r} is not a tag: write key=value, and separate tags by commas")
         if key in tags:
             raise ValueError(f"the tag {key!r} is given twice: leave one of them out")
         _check(key, value)
@@ -56,30 +56,30 @@ def _check(key: str, value: str) -> None:
 
 def parse_security_group(text: str) -> str | None:
     """Return the id of a security group, None for "". Raises ValueError for anything else."""
-    return _matched(text, _SECURITY_GROUP, "id of a security group", "sg-0123456789abcdef0")
+    return _matched(text, _SECURITY_GROUP, "an id of a security group", "sg-0123456789abcdef0")
 
 
 def parse_kms_key(text: str) -> str | None:
     """Return the id, alias or ARN of a KMS key, None for "". Raises ValueError for anything else."""
-    return _matched(text, _KMS_KEY, "KMS key", "alias/cloudbench, a key id or an ARN")
+    return _matched(text, _KMS_KEY, "a KMS key", "alias/cloudbench, a key id or an ARN")
 
 
 def parse_instance_profile(text: str) -> str | None:
     """Return the name or ARN of an instance profile, None for "". Raises ValueError for anything else."""
-    return _matched(text, _PROFILE, "instance profile", "a name or an ARN")
+    return _matched(text, _PROFILE, "an instance profile", "a name or an ARN")
 
 
 def parse_instance_id(text: str) -> str | None:
     """Return the id of an instance, None for "". Raises ValueError for anything else."""
-    return _matched(text, r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})", "id of an instance", "i-0123456789abcdef0")
+    return _matched(text, r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})", "an id of an instance", "i-0123456789abcdef0")
 
 
 def parse_volume_id(text: str) -> str | None:
     """Return the id of a volume, None for "". Raises ValueError for anything else."""
-    return _matched(text, r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})", "id of a volume", "vol-0123456789abcdef0")
+    return _matched(text, r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})", "an id of a volume", "vol-0123456789abcdef0")
 
 
 def _matched(text: str, expression: str, what: str, example: str) -> str | None:
     if not isinstance(text, str) or (text and not re.fullmatch(expression, text)):
-        raise ValueError(f"{text!r} is no {what}: use one such as {example}")
+        raise ValueError(f"{text!r} is not {what}: use one such as {example}")
     return text or None

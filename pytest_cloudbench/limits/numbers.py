@@ -37,7 +37,7 @@ def parse_number(text: str) -> Decimal:
         raise ValueError(f"use a decimal point: {re.sub('[^0-9+-]', '', whole)}.{decimals}")
     if _OTHER_GROUPS.fullmatch(text):
         raise ValueError(f"group digits by commas: {re.sub('[^0-9+-]', ',', text)}")
-    raise ValueError(f"{text!r} is no number: group digits in threes by commas, and use one decimal point")
+    raise ValueError(f"{text!r} is not a number: group digits in threes by commas, and use one decimal point")
 
 
 def parse_count(text: str) -> Decimal:

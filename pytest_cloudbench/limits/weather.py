@@ -79,7 +79,7 @@ def _parse_span(text: str) -> Span:
     least, _, most = text.partition("-")
     ends = [0.0 if end.strip() in ("0", "0s") else parse_duration(end) for end in (least, most or least)]
     if ends[0] > ends[1]:
-        raise ValueError(f"{text!r} is no range: write the shorter duration first")
+        raise ValueError(f"{text!r} is not a range: write the shorter duration first")
     return Span(*ends)
 
 
@@ -90,13 +90,13 @@ def _parse_share(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 <= share <= 1:  # false for NaN too
-        raise ValueError(f"{text!r} is no share: use a percentage from 0% to 100%, such as 2%")
+        raise ValueError(f"{text!r} is not a share: use a percentage from 0% to 100%, such as 2%")
     return share
 
 
 def _parse_count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 

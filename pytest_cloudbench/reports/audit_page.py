@@ -106,7 +106,7 @@ def _audited(test: RecordedTest, attempt: int) -> _Audited:
     def verdict_of(entry: dict[str, Any]) -> None:
         verdict = restored(entry["verdict"])
         if not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
-            raise TypeError(f"it is no verdict: {entry.get('sentence')}")
+            raise TypeError(f"it is not a verdict: {entry.get('sentence')}")
         overview([verdict])  # raises if a part of it is damaged
         found.verdicts.append(verdict)
 

@@ -87,7 +87,7 @@ class Disk(Mountable):
             from pytest_cloudbench.hosts.errors import NotOurs
 
             raise NotOurs(
-                f"{self.label} was there before this run, and the load would destroy its data: allow that in the test "
+                f"{self.label} existed before this run, and the load would destroy its data: allow that in the test "
                 "by destructive=True, or load a directory of it by instance.directory(path)"
             )
         self.device.prove(self.instance.host)
@@ -120,7 +120,7 @@ class Disk(Mountable):
             from pytest_cloudbench.resources.errors import ExistingHardware
 
             raise ExistingHardware(
-                f"{self.label} was there before this run, which makes neither file systems nor stripes on it: mount it "
+                f"{self.label} existed before this run, which makes neither file systems nor stripes on it: mount it "
                 "yourself, and load a directory of it by instance.directory(path)"
             )
 

@@ -322,7 +322,7 @@ class Instance:
             from pytest_cloudbench.resources.errors import ExistingHardware
 
             raise ExistingHardware(
-                f"{self._launched if volume is None else volume.label} was there before this run, which never changes "
+                f"{self._launched if volume is None else volume.label} existed before this run, which never changes "
                 f"it: the run does not {what}"
             )
 

@@ -59,7 +59,7 @@ def check_has_store(limits: InstanceLimits) -> None:
         )
     if not limits.instance_store_nvme:
         raise NoInstanceStore(
-            f"the local disks of {limits.name} are not NVMe, and such disks are there only when a launch asks for "
+            f"the local disks of {limits.name} are not NVMe, and such disks are attached only if a launch requests "
             "them: choose a type with NVMe, such as i3.8xlarge or c5d.large"
         )
 

@@ -388,7 +388,7 @@ def _check_type(asked_by: str, value: object, what: str) -> None:
         raise BadMarker(f"{asked_by}: {what} must be a name such as 'c5.18xlarge', not {given}")
     if value.startswith("i-"):
         raise BadMarker(
-            f"{asked_by}: {value!r} is no type: name an existing instance by id=, or by ec2.existing(id)"
+            f"{asked_by}: {value!r} is not a type: name an existing instance by id=, or by ec2.existing(id)"
         )
 
 
@@ -441,7 +441,7 @@ def _is_command(value: object) -> bool:
 def _volumes(marker: str, arguments: dict[str, Any]) -> RequestedVolumes:
     if marker == "ebs_volume" and str(arguments["spec"]).startswith("vol-"):
         raise BadMarker(
-            f"@pytest.mark.{marker}: {arguments['spec']!r} is no spec: name an existing volume by "
+            f"@pytest.mark.{marker}: {arguments['spec']!r} is not a spec: name an existing volume by "
             f"id={arguments['spec']!r}"
         )
     if not isinstance(arguments["spec"], VolumeSpec):

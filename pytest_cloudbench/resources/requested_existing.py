@@ -27,7 +27,7 @@ class RequestedExisting:
         ways = [name for name in ("id", "tag", "terraform") if getattr(self, name) is not None]
         if len(ways) != 1:
             given = f"{' and '.join(ways)} are given" if ways else "none is given"
-            raise error(f"an existing {what} is named by {_ways(what)}: {given}")
+            raise error(f"name an existing {what} by exactly {_ways(what)}: {given}")
         if not isinstance(self.destructive, bool):
             raise error(f"destructive must be True or False, not {self.destructive!r}")
         if self.id is not None:

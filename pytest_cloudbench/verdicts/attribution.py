@@ -117,7 +117,7 @@ def not_a_limit(claimed: Ceiling, asked: Rate, envelope: Envelope) -> Doubt | No
         return None
     known = ", ".join(map(str, promised))
     return Doubt(
-        f"{asked} is no limit of this run, so nothing shows what held it there: its limits are {known}"
+        f"{asked} is not a limit of this run, so nothing shows what held it there: its limits are {known}"
     )
 
 

@@ -116,7 +116,7 @@ def compared(call: str, first: AnyObservation, second: object, within: float) ->
     """
     if isinstance(second, (str, int, float)) or not hasattr(second, "series"):
         raise TypeError(
-            f"{call}({second!r}): that is no measurement; pass another run, or ask reaches or capped_by of a rate"
+            f"{call}({second!r}): that is not a measurement; pass another run, or ask reaches or capped_by of a rate"
         )
     one, other = run_of(first), run_of(second)  # type: ignore[arg-type]  # it has a series, as just seen
     like = _common_quantity(call, one, other)

@@ -88,7 +88,7 @@ def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iter
             yield f"its series holds {len(seconds)} times but {len(values)} values of {name}"
         if not _are_amounts(values):
             wrong = next(value for value in values if not _is_amount(value))
-            yield f"its series holds {wrong} as {name}, which is no rate"
+            yield f"its series holds {wrong} as {name}, which is not a rate"
     yield _of_times(seconds, varies=getattr(series, "gapless", False))
     latencies = [value for value in getattr(series, "latency_s", None) or () if value is not None]
     if not _are_amounts(latencies):

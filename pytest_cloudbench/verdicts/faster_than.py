@@ -174,7 +174,7 @@ def _times(ratio: float, factor: float) -> str:
 
 def _checked_factor(by: object) -> float:
     if isinstance(by, bool) or not isinstance(by, (int, float)):
-        raise TypeError(f"by={by!r} is no number: write by=1.3 for 30 % faster")
+        raise TypeError(f"by={by!r} is not a number: write by=1.3 for 30 % faster")
     if not math.isfinite(by) or by < 1:
         raise ValueError(f"by={by}: how many times as fast, at least 1; write by=1.3 for 30 % faster")
     return float(by)

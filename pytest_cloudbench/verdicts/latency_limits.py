@@ -107,11 +107,11 @@ def _checked(name: str, limit: object, latency: object, how: str) -> _Limit:
     if isinstance(limit, str):
         limit_s = parse_duration(limit)
     elif isinstance(limit, bool) or not isinstance(limit, (int, float)):
-        raise TypeError(f"{name}={limit!r} is no latency: write one such as {name}='5 ms', or seconds")
+        raise TypeError(f"{name}={limit!r} is not a latency: write one such as {name}='5 ms', or seconds")
     else:
         limit_s = float(limit)
     if not (math.isfinite(limit_s) and limit_s > 0):
-        raise ValueError(f"{name}={limit!r} is no latency: it must be above zero, such as {name}='5 ms'")
+        raise ValueError(f"{name}={limit!r} is not a latency: it must be above zero, such as {name}='5 ms'")
     measured = getattr(latency, MEASURES[name], None) if name in MEASURES else None
     if measured is None:
         known = [

@@ -164,7 +164,7 @@ def compare_curves(
 ) -> CurveComparison:
     """Compare two curves by mean latency or a percentile. Raises TypeError if ``second`` is not a curve."""
     if not hasattr(second, "steps") or not hasattr(second, "maximum"):
-        raise TypeError(f"compare({second!r}): that is no curve; pass what another sweep returned")
+        raise TypeError(f"compare({second!r}): that is not a curve; pass what another sweep returned")
     chosen = checked_percentile(percentile)
     other = _points(second.steps, chosen)
     rows = [

@@ -135,7 +135,7 @@ def _points(measurements: Sequence[AnyObservation], with_: Sequence[int]) -> lis
     runs, counts = list(measurements), list(with_)
     for run in runs:
         if isinstance(run, (str, int, float)) or not hasattr(run, "series"):
-            raise TypeError(f"scales_linearly({run!r}): that is no measurement; pass a list of runs")
+            raise TypeError(f"scales_linearly({run!r}): that is not a measurement; pass a list of runs")
     if len(runs) != len(counts):
         raise ValueError(
             f"scales_linearly got {len(runs)} measurements and with_={counts}: a count for each of them is needed"
@@ -144,7 +144,7 @@ def _points(measurements: Sequence[AnyObservation], with_: Sequence[int]) -> lis
         raise ValueError("scales_linearly needs at least two measurements: one is always on a line")
     for count in counts:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"with_={counts}: {count!r} is no count, a whole number from 1 up")
+            raise ValueError(f"with_={counts}: {count!r} is not a count, a whole number from 1 up")
     if len(set(counts)) != len(counts):
         raise ValueError(f"with_={counts}: each count may occur once; compare like runs with resembles")
     ordered = sorted(zip(counts, map(run_of, runs), strict=True), key=lambda pair: pair[0])

@@ -108,7 +108,7 @@ def _rate(until: float | Rate | Ceiling | str | None) -> Rate | None:
     if isinstance(until, str):
         until = parse_rate(until)
     if isinstance(until, bool) or not isinstance(until, (int, float, Iops, Throughput, type(None))):
-        raise TypeError(f"until={until!r} is no rate: write a number of IOPS or a text such as '450 MB/s'")
+        raise TypeError(f"until={until!r} is not a rate: write a number of IOPS or a text such as '450 MB/s'")
     rate = Iops(float(until)) if isinstance(until, (int, float)) else until
     if rate is not None and not plain(rate) > 0:
         raise ValueError(f"until={rate}: a rate above zero is needed")

@@ -135,9 +135,11 @@ def checked_length(for_: object) -> float:
     if isinstance(for_, str):
         return parse_duration(for_)
     if isinstance(for_, bool) or not isinstance(for_, (int, float)):
-        raise TypeError(f"for_={for_!r} is no length of time: write one such as for_='10 min'")
+        raise TypeError(f"for_={for_!r} is not a length of time: write one such as for_='10 min'")
     if not math.isfinite(for_) or for_ <= 0:
-        raise ValueError(f"for_={for_!r} is no length of time: it must be above zero, such as for_='10 min'")
+        raise ValueError(
+            f"for_={for_!r} is not a length of time: it must be above zero, such as for_='10 min'"
+        )
     return float(for_)
 
 

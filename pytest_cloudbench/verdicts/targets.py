@@ -42,7 +42,7 @@ def as_rate_or_ceiling(target: object, call: str, *, network: bool = False) -> C
                 f"{call}(None): there is no such ceiling here (this instance type or volume has no such "
                 f"figure); pass {examples}"
             )
-        raise TypeError(f"{call}({target!r}) is no rate: pass {examples}")
+        raise TypeError(f"{call}({target!r}) is not a rate: pass {examples}")
     if isinstance(target, (int, float)):
         number = figure(float(target))
         if network:
@@ -55,7 +55,7 @@ def as_rate_or_ceiling(target: object, call: str, *, network: bool = False) -> C
         )
     if is_of_network(target) not in (None, network):
         kind = "a network" if network else "storage"
-        raise TypeError(f"{call}({target}): that is no limit or rate of {kind}; pass {examples}")
+        raise TypeError(f"{call}({target}): that is not a limit or rate of {kind}; pass {examples}")
     rate = target.limit if isinstance(target, Ceiling) else target
     if not plain(rate) > 0 or not math.isfinite(plain(rate)):
         raise ValueError(f"{call}({rate}): the rate must be a finite figure above zero")
@@ -104,7 +104,7 @@ def check_is_of(target: Ceiling, promised: Sequence[Ceiling]) -> None:
     owners = {ceiling.owner for ceiling in promised if ceiling.scope == target.scope}
     if owners and target.owner not in owners:
         raise ValueError(
-            f"capped_by({target}): that is no limit of this run, whose limits are those of "
+            f"capped_by({target}): that is not a limit of this run, whose limits are those of "
             f"{', '.join(sorted(owners))}: pass one of these"
         )
 
@@ -140,13 +140,13 @@ def as_share(name: str, value: object, rule: str, is_valid: Callable[[float], bo
     if isinstance(value, str):
         number, sign, rest = value.strip().partition("%")
         if not sign or rest:
-            raise ValueError(f"{name}={value!r} is no share: {rule}")
+            raise ValueError(f"{name}={value!r} is not a share: {rule}")
         try:
             share = float(parse_number(number.strip())) / 100
         except ValueError as error:
-            raise ValueError(f"{name}={value!r} is no share: {error}") from None
+            raise ValueError(f"{name}={value!r} is not a share: {error}") from None
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name}={value!r} is no number: {rule}")
+        raise TypeError(f"{name}={value!r} is not a number: {rule}")
     else:
         share = float(value)
     if math.isfinite(share) and is_valid(share):

@@ -134,7 +134,7 @@ def test_terraform_names_instances_and_volumes(named, owner):
     cloud = named(db=instance_id, data=volume_id)
     assert cloud.find_instance(terraform="db").id == instance_id
     assert cloud.find_volume(terraform="data").id == volume_id
-    with pytest.raises(ExistingHardware, match=r"'data' of Terraform: 'vol-.*' is no id of an instance"):
+    with pytest.raises(ExistingHardware, match=r"'data' of Terraform: 'vol-.*' is not an id of an instance"):
         cloud.find_instance(terraform="data")
 
 
@@ -150,8 +150,8 @@ def test_names_of_terraform_need_the_option(cloud):
             {"id": f"i-{UNKNOWN}"},
             f"no instance i-{UNKNOWN} in us-east-1 of account [0-9]{{12}}.*: check it, --cloudbench-cloud",
         ),
-        ({"id": "i-12"}, "'i-12' is no id of an instance: use one such as"),
-        ({"id": f"vol-{UNKNOWN}"}, "is no id of an instance"),
+        ({"id": "i-12"}, "'i-12' is not an id of an instance: use one such as"),
+        ({"id": f"vol-{UNKNOWN}"}, "is not an id of an instance"),
     ],
 )
 def test_an_instance_that_is_not_there_is_refused(cloud, asked, said):
@@ -174,7 +174,7 @@ def test_a_volume_that_is_free_elsewhere_or_not_there_is_refused(cloud, owner):
         (free, "is 'available' and not attached to an instance"),
         (elsewhere, f"is attached to {there}, not to m5.large {here.id}"),
         (f"vol-{UNKNOWN}", f"no volume vol-{UNKNOWN} in us-east-1"),
-        ("vol-x", "no id of a volume"),
+        ("vol-x", "not an id of a volume"),
     ):
         with pytest.raises(ExistingHardware, match=said):
             cloud.find_volume(id=volume_id, instance=here)
@@ -266,7 +266,7 @@ def test_what_would_change_existing_hardware_is_refused_before_any_call(cloud, o
         volume.mounted,
         volume.beside(volume).striped,
     ):
-        with pytest.raises(ExistingHardware, match="was there before this run"):
+        with pytest.raises(ExistingHardware, match="existed before this run"):
             change()
     assert len(heard) == asked
     ec2.close()

@@ -155,7 +155,7 @@ def test_reap_removes_it_only_on_request_with_its_key(cloud, ec2, reaping, faile
     assert kept.removal in capsys.readouterr().out
     assert state_of(ec2, instance.id) == "running"
     assert logins_of(cloud.run_id).exists()
-    # A run that may be going on would be left alone: the lease of a kept instance is no sign of that.
+    # A run that may be going on would be left alone: the lease of a kept instance is not a sign of that.
     assert reaping(replace(of_run, kept=True)) == NOTHING_LEFT
     assert state_of(ec2, instance.id) == "terminated"
     assert volume.id not in {each["VolumeId"] for each in ec2.describe_volumes()["Volumes"]}

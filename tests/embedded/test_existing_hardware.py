@@ -90,9 +90,9 @@ def test_a_directory_lies_on_its_volume(ec2_instance):
 
 @pytest.mark.ec2_instance()
 def test_nothing_is_changed(ec2, ec2_instance):
-    with pytest.raises(ExistingHardware, match="was there before this run"):
+    with pytest.raises(ExistingHardware, match="existed before this run"):
         ec2_instance.reboot()
-    with pytest.raises(ExistingHardware, match="was there before this run"):
+    with pytest.raises(ExistingHardware, match="existed before this run"):
         ec2.create_volume(gp3(size_gib=1), ec2_instance)
     with pytest.raises(ExistingHardware, match="is 'stopped': start it first"):
         ec2.existing(STOPPED)

@@ -190,7 +190,7 @@ def test_runs_of_another_kind_among_others_are_left_out_and_counted(measure, thr
         (["--cloudbench-baseline=a,,b"], "*names an empty path*"),
         (
             ["--cloudbench-baseline=runs", "--cloudbench-regression=five"],
-            "*--cloudbench-regression*is no share*",
+            "*--cloudbench-regression*is not a share*",
         ),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_manifest_that_is_a_pipe_is_refused(evidence):
     assert verify(evidence).exit_code == DIFFERENT
 
 
-@pytest.mark.fault("evidence", "options that are no options")
+@pytest.mark.fault("evidence", "options that are not options")
 def test_a_replay_of_damaged_options_ends_with_a_sentence(evidence, pytester):
     main = evidence / "journals" / "main.jsonl"
     entries = [mutated_evidence.json.loads(line) for line in main.read_text().splitlines()]

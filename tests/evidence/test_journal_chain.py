@@ -58,7 +58,7 @@ def test_an_altered_last_entry_changes_the_head(journal):
         (lambda lines: lines[1:], "entry 1 is missing"),
         (lambda lines: [lines[1], lines[0], *lines[2:]], "another order: 2, 1"),
         (lambda lines: [*lines[:3], lines[2], *lines[3:]], "a second entry 3 was put in"),
-        (lambda lines: [*lines[:3], b"not an entry", *lines[3:]], "line 4 is no entry"),
+        (lambda lines: [*lines[:3], b"not an entry", *lines[3:]], "line 4 is not an entry"),
         (lambda lines: [*lines[:3], b'{"entry": "x", "kind": 1, "previous": 2}', *lines[3:]], "line 4 is no"),
     ],
 )

@@ -157,7 +157,7 @@ def test_a_finished_run_ignores_a_partial_manifest(recorded, capsys):
     assert f"{MANIFEST}.partial: added" in capsys.readouterr().out
     manifest.unlink()
     assert main(["verify", str(recorded)]) == 1
-    assert f"{MANIFEST}.partial, line 1, is no sum and path" in capsys.readouterr().out
+    assert f"{MANIFEST}.partial, line 1, is not a sum and path" in capsys.readouterr().out
 
 
 def test_a_prepared_line_is_refused_after_another_entry(tmp_path):

@@ -65,7 +65,7 @@ def test_an_account_id_stays_twelve_digits(account):
     told = known.text(f"account {account}, not 9{account}")
     assert re.fullmatch(rf"account 0000[0-9]{{8}}, not 9{account}", told)
     assert known.text(told) == told
-    assert not known.learn(told.split()[1].strip(",")), "a pseudonym is no account"
+    assert not known.learn(told.split()[1].strip(",")), "a pseudonym is not an account"
 
 
 @given(ACCOUNTS, st.sampled_from(["user/me", "role/a/b", "key/1-2", "instance-profile/x"]))

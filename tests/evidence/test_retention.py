@@ -44,7 +44,7 @@ def test_the_newest_stay(runs, capsys):
     assert runs.is_dir()
 
 
-@pytest.mark.fault("evidence", "prune meets what is no finished run", leak=True)
+@pytest.mark.fault("evidence", "prune meets what is not a finished run", leak=True)
 def test_nothing_else_is_removed(runs, tmp_path):
     (runs / ".gitignore").write_text("*\n")
     (runs / "notes.txt").write_text("mine")

@@ -209,7 +209,7 @@ def test_history_names_what_it_leaves_out(measure_two, capsys, what):
         (["history", "nowhere"], "nowhere is not a folder"),
         (["history", "empty"], "no run with a measurement was found in empty"),
         (["compare", "runs", "runs"], "runs has 2 runs: name the folder of one"),
-        (["compare", "runs/a", "runs/b", "--by=5"], "is no share"),
+        (["compare", "runs/a", "runs/b", "--by=5"], "is not a share"),
     ],
 )
 def test_what_cannot_be_shown(measure, pytester, capsys, command, said):

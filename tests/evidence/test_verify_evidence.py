@@ -181,7 +181,7 @@ TAMPERING = {
     end_removed_with_the_manifest: r"the journal has no end of the run: entries were cut off",
     manifest_removed: r"MANIFEST\.sha256: missing",
     manifest_shortened: r"MANIFEST\.sha256: leaves out .*result\.json\.gz",
-    manifest_spoilt: r"MANIFEST\.sha256, line 1, is no sum and path",
+    manifest_spoilt: r"MANIFEST\.sha256, line 1, is not a sum and path",
     source_altered: r"sources/main/test_it\.py\.source: content altered",
 }
 for way in TAMPERING:

@@ -161,7 +161,7 @@ def test_a_damaged_certificate_is_left_out(home: Path, sshd: LocalSshd, content:
 def test_a_launched_host_s_login_reads_nothing_of_the_user_s(
     home: Path, sshd: LocalSshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (home / "config").write_text("this is no configuration\n")
+    (home / "config").write_text("this is not a configuration\n")
     monkeypatch.setenv("SSH_AUTH_SOCK", str(home / "none"))
     with sshd.connect() as host:
         host.connect()

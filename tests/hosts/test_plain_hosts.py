@@ -357,7 +357,7 @@ def test_sessions_on_hosts_are_recorded_replayed_and_compared(pytester, inventor
     assert [each.name for each in data.iterdir()] == ["theirs"]
     gate = ("--cloudbench-baseline=first", "--cloudbench-regression=50%", "--cloudbench-evidence=second")
     second = pytester.runpytest_subprocess(*quiet, given, *gate, "-k", "test_random_reads")
-    # Whether this machine's latency differs is no matter of this test.
+    # Whether this machine's latency differs is not a matter of this test.
     second.stdout.fnmatch_lines(["*in 1 earlier run*"])
     hosts.unlink()
     shutil.rmtree(data)

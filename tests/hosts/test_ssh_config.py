@@ -90,7 +90,7 @@ def test_a_configuration_that_cannot_be_read_is_an_error_that_names_it(ssh_folde
 
 @pytest.mark.parametrize("word", ["-oProxyCommand=x", "a b", "a;b", "$(x)", "`x`", "a\nb", "a'b"])
 def test_a_name_that_a_shell_would_interpret_is_refused(ssh_folder: Path, word: str) -> None:
-    with pytest.raises(ValueError, match="no name of a host or user"):
+    with pytest.raises(ValueError, match="not a name of a host or user"):
         find_own_server(word)
-    with pytest.raises(ValueError, match="no name of a host or user"):
+    with pytest.raises(ValueError, match="not a name of a host or user"):
         find_own_server("db", user=word)

@@ -442,7 +442,7 @@ def test_a_session_on_an_existing_instance_needs_its_id(no_region):
     result = no_region.runpytest_inprocess("--cloudbench-instance=i-12")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*--cloudbench-instance: 'i-12' is no id of an instance: use one such as i-*"]
+        ["*--cloudbench-instance: 'i-12' is not an id of an instance: use one such as i-*"]
     )
 
 

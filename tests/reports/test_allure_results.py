@@ -477,7 +477,7 @@ def test_it(fio, request):
     parameters = {each["name"]: each for each in result["parameters"]}
     assert parameters["volumes"]["value"] == "gp3 10 GiB/3,000 IOPS/125 MiB/s, io2 80 GiB/80,000 IOPS"
     assert parameters["cost"]["value"] == "0.10 USD", "of the minute that is billed at least"
-    assert parameters["cost"]["excluded"], "it is no part of the test's identity"
+    assert parameters["cost"]["excluded"], "it is not a part of the test's identity"
 
 
 def test_each_attempt_of_a_test_has_its_own_result(run, results):

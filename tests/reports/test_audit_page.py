@@ -129,7 +129,7 @@ def test_what_a_hostile_record_contains_is_a_gap_and_no_error(pytester):
     )
     pytester.runpytest_inprocess("-p", "no:cacheprovider", "--cloudbench-evidence=kept")
     said = words_of(page_of(pytester.path / "kept"))
-    assert "verdict 1 cannot be shown: it is no verdict: held: nonsense" in said
+    assert "verdict 1 cannot be shown: it is not a verdict: held: nonsense" in said
     assert "Promises: 1 held" in said
     assert said.count("Measured: fio randread 4k") == 2
     assert "tests at revision unknown: not a git repository" in said

@@ -163,7 +163,7 @@ def test_both_files_are_in_the_same_folder(tmp_path, name):
 
 
 def test_invalid_curves_are_refused():
-    with pytest.raises(ValueError, match="0 curves are not drawn in one picture"):
+    with pytest.raises(ValueError, match="0 curves were given for one picture"):
         curves_picture([])
     with pytest.raises(ValueError, match="7 curves"):
         curves_picture([curve_of()] * 7)

@@ -74,13 +74,13 @@ def test_a_marker_names_a_volume_whose_instance_need_not_be_named():
         (
             [ec2_instance("m5.large", destructive=True)],
             None,
-            "named by one of id=, tag= and terraform=: none is",
+            "by exactly one of id=, tag= and terraform=: none is",
         ),
         ([ec2_instance(id=DB, tag={"a": "b"})], None, "id and tag are given"),
-        ([ec2_instance(id="i-12")], None, "'i-12' is no id of an instance"),
-        ([ec2_instance(id=RAW)], None, "is no id of an instance"),
-        ([ec2_instance(DB)], None, f"'{DB}' is no type: name an existing instance by id="),
-        ([ebs_volume(RAW)], None, f"'{RAW}' is no spec: name an existing volume by id="),
+        ([ec2_instance(id="i-12")], None, "'i-12' is not an id of an instance"),
+        ([ec2_instance(id=RAW)], None, "is not an id of an instance"),
+        ([ec2_instance(DB)], None, f"'{DB}' is not a type: name an existing instance by id="),
+        ([ebs_volume(RAW)], None, f"'{RAW}' is not a spec: name an existing volume by id="),
         ([ec2_instance(tag={})], None, "tag must have keys and values"),
         ([ec2_instance(tag="role=db")], None, "tag must have keys and values"),
         ([ec2_instance(terraform="")], None, "terraform must be the name"),
@@ -88,9 +88,9 @@ def test_a_marker_names_a_volume_whose_instance_need_not_be_named():
         ([ec2_instance(id=DB, zone="us-east-1a", spot=True)], None, "zone, spot cannot be chosen"),
         ([ec2_instance("m5.large", commands=["ls"])], DB, "commands cannot be chosen for the instance i-"),
         ([ebs_volume()], None, "needs spec, such as gp3"),
-        ([ebs_volume(id="vol-1")], None, "'vol-1' is no id of a volume"),
+        ([ebs_volume(id="vol-1")], None, "'vol-1' is not an id of a volume"),
         ([ebs_volume(gp3(size_gib=1), id=RAW)], None, "spec cannot be chosen"),
-        ([ebs_volume(destructive=True)], None, "named by one of id= and terraform=: none"),
+        ([ebs_volume(destructive=True)], None, "by exactly one of id= and terraform=: none"),
         (
             [ec2_instance(id=DB), ebs_volume(gp3(size_gib=1))],
             None,
@@ -224,7 +224,7 @@ def test_a_load_may_read_an_existing_volume_and_write_with_consent_only(ec2, pro
     volume = ec2.existing_volume(RAW)
     volume.prove_readable()
     assert proven == ["prove {'only_read': True}"]
-    with pytest.raises(NotOurs, match=f"{RAW} was there before this run.*destructive=True"):
+    with pytest.raises(NotOurs, match=f"{RAW} existed before this run.*destructive=True"):
         volume.prove_writable()
     assert ec2.existing_volume(RAW, destructive=True) is volume
     volume.prove_writable()
@@ -245,7 +245,7 @@ def test_the_consent_of_an_instance_is_for_its_local_disks(finder, proven, monke
     ec2 = Ec2(finder, test_name="test")
     local = ec2.existing(DB).instance_store
     assert local.never_written == local[0].never_written == ""
-    with pytest.raises(NotOurs, match="instance store disk 1 of 1 was there before this run"):
+    with pytest.raises(NotOurs, match="instance store disk 1 of 1 existed before this run"):
         local.prove_writable()
     with pytest.raises(ExistingHardware, match="makes neither file systems nor stripes"):
         local[0].mounted()

@@ -1,4 +1,4 @@
-"""What a target on storage must define itself: a proof that is missing is no proof."""
+"""What a target on storage must define itself: a proof that is missing is not a proof."""
 
 from __future__ import annotations
 

@@ -347,7 +347,7 @@ def test_instances_in_the_wrong_state(calls: Calls, plane: RecordingPlane) -> No
     plane.gates["boot"].set()
     calls.wait_state(instance, "running")
     change = calls.ec2.start_instances(InstanceIds=[instance])["StartingInstances"][0]
-    assert change["CurrentState"]["Name"] == "running"  # starting what runs is no error, and does nothing
+    assert change["CurrentState"]["Name"] == "running"  # starting what runs is not an error, and does nothing
     calls.ec2.terminate_instances(InstanceIds=[instance])
     calls.wait_state(instance, "terminated")
     for act in (calls.ec2.start_instances, calls.ec2.stop_instances, calls.ec2.reboot_instances):

@@ -296,7 +296,7 @@ def test_without_a_cloud():
 """
     )
     code, shown = session("--cloudbench-max-cost=0.052", "-rs")
-    assert code == 1, "a run that was stopped is no success"
+    assert code == 1, "a run that was stopped is not a success"
     assert "2 passed, 1 skipped" in shown
     assert "the tests until here cost 0.051 USD" in shown
     assert len(plane.named("boot")) == 1

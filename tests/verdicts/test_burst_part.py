@@ -262,14 +262,14 @@ def test_a_mean_over_a_fall_is_not_limited_by_the_ceiling_where_it_happens_to_li
     ],
 )
 def test_a_mean_between_what_remains_and_the_burst_hides_its_end(mean, outcome):
-    """In strong noise the end of a shallow burst is not found; the mean over it is no rate that a limit forbids."""
+    """In strong noise the end of a shallow burst is not found; the mean over it is not a rate that a limit forbids."""
     volumes = (("vol-0gp2", gp2(size_gib=750)),)
     verdict = capped_by(run_with([mean] * 120, volumes), "2,250 IOPS")
     assert verdict.outcome is outcome
 
 
 def test_a_mean_above_what_remains_is_judged_after_a_fall_that_was_found():
-    """The rate fell, and not far enough: that is no end of the burst that hides."""
+    """The rate fell, and not far enough: that is not an end of the burst that hides."""
     volumes = (("vol-0gp2", gp2(size_gib=500)),)
     verdict = capped_by(run_with([3_000] * 120 + [2_000] * 120, volumes), "1,500 IOPS")
     assert verdict.outcome is Outcome.VIOLATED

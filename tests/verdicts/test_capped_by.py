@@ -161,15 +161,15 @@ def test_a_plain_figure_that_no_ceiling_has():
     assert "the given limit (3,050 IOPS) and gp3 vol-0def IOPS (3,000 IOPS) are too close" in near.sentence
     far = capped_by(gp3_run(2_000), "2,000 IOPS")
     assert (far.outcome, far.bound_by) == (Outcome.INCONCLUSIVE, ())
-    assert "2,000 IOPS is no limit of this run" in far.sentence
+    assert "2,000 IOPS is not a limit of this run" in far.sentence
     assert "gp3 vol-0def IOPS, 3,000 IOPS" in far.sentence
 
 
 def test_a_limit_of_other_hardware_is_refused_with_those_of_the_run():
     run = gp3_run(2_000)
-    with pytest.raises(ValueError, match=r"gp3 vol-0other IOPS.*no limit of this run.*gp3 vol-0def"):
+    with pytest.raises(ValueError, match=r"gp3 vol-0other IOPS.*not a limit of this run.*gp3 vol-0def"):
         capped_by(run, Ceiling("gp3 vol-0other", "volume IOPS", "volume", Iops(2_000)))
-    with pytest.raises(ValueError, match=r"c5.18xlarge EBS IOPS.*no limit of this run.*m5.2xlarge"):
+    with pytest.raises(ValueError, match=r"c5.18xlarge EBS IOPS.*not a limit of this run.*m5.2xlarge"):
         capped_by(run, C5.ebs_iops)
 
 

@@ -50,7 +50,7 @@ def test_short_series_give_hardly_a_false_fall(kind):
     [(3_000, 2_250, 100, 0.07), (3_000, 2_550, 150, 0.05), (10, 7.5, 60, 0.05)],
 )
 def test_a_shallow_fall_is_found_in_real_noise(high, low, each, spread):
-    """Levels 13 to 31 standard errors apart are no matter of luck."""
+    """Levels 13 to 31 standard errors apart are not luck."""
     found = 0
     for seed in range(40):
         factors = noise(2 * each, spread, random.Random(seed))

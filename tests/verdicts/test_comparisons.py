@@ -225,7 +225,7 @@ def test_unlike_runs_are_refused():
     ):
         resembles(run_of(3_000), FAST)
     for wrong in ("5 Gbit/s", 5, None):
-        with pytest.raises(TypeError, match="that is no measurement; pass another run"):
+        with pytest.raises(TypeError, match="that is not a measurement; pass another run"):
             outperforms(FAST, wrong)
 
 

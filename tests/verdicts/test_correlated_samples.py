@@ -1,4 +1,4 @@
-"""Samples that resemble the one before: their noise is no drift, and a cluster of bad seconds counts as few."""
+"""Samples that resemble the one before: their noise is not drift, and a cluster of bad seconds counts as few."""
 
 import math
 import random

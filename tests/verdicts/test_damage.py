@@ -108,7 +108,7 @@ def test_what_devices_count_may_exceed_the_load():
 
 
 def test_what_the_tool_wrote_wrong_is_passed_on():
-    assert damage((), (), mean=ONE, damage="line 7 is no sample") == "line 7 is no sample"
+    assert damage((), (), mean=ONE, damage="line 7 is not a sample") == "line 7 is not a sample"
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -0.001])

@@ -301,11 +301,11 @@ def test_a_ceiling_that_acted_before_the_fall_explains_no_level_below():
 
 
 def test_bad_levels_show_how_to_write_them():
-    with pytest.raises(TypeError, match="no limit or rate of a network"):
+    with pytest.raises(TypeError, match="not a limit or rate of a network"):
         drops_to(bursting(), Iops(5))
     with pytest.raises(TypeError, match=r"drops_to\(2.5\) has no unit: write drops_to\('2.5 Gbit/s'\)"):
         drops_to(bursting(), 2.5)
-    with pytest.raises(TypeError, match="no limit or rate of storage"):
+    with pytest.raises(TypeError, match="not a limit or rate of storage"):
         drops_to(run_of(3_000), BASELINE)
     with pytest.raises(ValueError, match="share of 1"):
         drops_to(bursting(), BASELINE, within=5)

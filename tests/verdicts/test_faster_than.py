@@ -154,7 +154,7 @@ def test_a_factor_below_one_is_refused(by: float) -> None:
 
 @pytest.mark.parametrize("by", ["1.3", True, None])
 def test_an_invalid_factor_is_refused(by: Any) -> None:
-    with pytest.raises(TypeError, match=r"is no number: write by=1\.3"):
+    with pytest.raises(TypeError, match=r"is not a number: write by=1\.3"):
         faster_than(Created(1), Created(2), by=by)
 
 

@@ -241,12 +241,14 @@ def test_a_rate_below_it_because_of_the_machine_is_not_violated():
 def test_a_figure_that_is_no_limit_of_the_run_shows_nothing():
     verdict = capped_by(network_run(9.93, client=C5_18XL, streams=5, server=T2_MEDIUM), "10 Gbit/s")
     assert (verdict.outcome, verdict.bound_by) == (Outcome.INCONCLUSIVE, ())
-    assert "10 Gbit/s is no limit of this run" in verdict.sentence
+    assert "10 Gbit/s is not a limit of this run" in verdict.sentence
     assert "t2.medium network bandwidth, 1.02 Gbit/s" in verdict.sentence
 
 
 def test_an_end_that_was_not_in_the_run_is_refused():
-    with pytest.raises(ValueError, match=r"m5.2xlarge network bandwidth.*no limit of this run.*c5.18xlarge"):
+    with pytest.raises(
+        ValueError, match=r"m5.2xlarge network bandwidth.*not a limit of this run.*c5.18xlarge"
+    ):
         capped_by(one_flow(), PEAK)
 
 
@@ -281,7 +283,7 @@ def test_a_run_without_a_rate_is_a_failed_measurement(gbit):
 
 
 def test_targets_of_storage_are_refused():
-    with pytest.raises(TypeError, match="no limit or rate of a network"):
+    with pytest.raises(TypeError, match="not a limit or rate of a network"):
         capped_by(network_run(9.93), C5.ebs_throughput)
 
 
@@ -315,7 +317,7 @@ def test_nothing_is_held_away_from_a_limit(
         generator=load,
     )
     if target in (PEAK, BASELINE) and PEAK.owner not in {one.owner for one in run.envelope.promised.ceilings}:
-        with pytest.raises(ValueError, match="no limit of this run"):
+        with pytest.raises(ValueError, match="not a limit of this run"):
             capped_by(run, target, within=within)
         return
     verdict = capped_by(run, target, within=within)

@@ -309,10 +309,10 @@ def test_a_run_without_a_rate_is_a_failed_measurement(gbit):
 def test_targets_of_storage_are_refused():
     run = network_run(9.93)
     for wrong in (Iops(5), "5 IOPS", C5.ebs_throughput, C5.ebs_iops):
-        with pytest.raises(TypeError, match=r"no limit or rate of a network; pass .*network_peak"):
+        with pytest.raises(TypeError, match=r"not a limit or rate of a network; pass .*network_peak"):
             reaches(run, wrong)
     for wrong in (PEAK, BASELINE, flow_limit(False)):
-        with pytest.raises(TypeError, match=r"no limit or rate of storage; pass .*ebs_volume.iops"):
+        with pytest.raises(TypeError, match=r"not a limit or rate of storage; pass .*ebs_volume.iops"):
             reaches(run_of(3_000, volumes=GP3), wrong)
 
 

@@ -78,7 +78,7 @@ def test_streams_end_at_the_instance():
 
 @pytest.mark.parametrize(
     ("counts", "message"),
-    [([1], "a count for each"), ([1, 1], "occur once"), ([0, 1], "no count"), ([1.0, 2], "no count")],
+    [([1], "a count for each"), ([1, 1], "occur once"), ([0, 1], "not a count"), ([1.0, 2], "not a count")],
 )
 def test_counts_must_fit(counts, message):
     with pytest.raises(ValueError, match=message):
@@ -91,7 +91,7 @@ def test_one_run_is_on_every_line():
 
 
 def test_what_is_no_measurement_is_refused():
-    with pytest.raises(TypeError, match="no measurement"):
+    with pytest.raises(TypeError, match="not a measurement"):
         scales_linearly([on(1, 1_000), "2,000 IOPS"], with_=[1, 2])
     with pytest.raises(TypeError, match="no common rate"):
         scales_linearly([on(1, 1_000), network_run(5.0)], with_=[1, 2])

@@ -205,7 +205,7 @@ def test_a_sweep_without_steps_decides_nothing():
         ({"latency": 0.001}, TypeError, "a duration with its unit"),
         ({"latency": "1ms", "until": -1}, ValueError, "above zero"),
         ({"latency": "1ms", "until": "fast"}, ValueError, "invalid rate"),
-        ({"latency": "1ms", "until": [1]}, TypeError, "is no rate"),
+        ({"latency": "1ms", "until": [1]}, TypeError, "is not a rate"),
         ({"latency": "1ms", "percentile": 98}, ValueError, "50, 95, 99, 99.9"),
         ({"latency": "1ms", "percentile": "most"}, ValueError, "is not measured"),
         ({"latency": "1ms", "within": 10}, ValueError, "within"),

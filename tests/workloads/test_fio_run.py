@@ -303,7 +303,7 @@ def test_an_interrupt_ends_fio_on_the_host_and_is_raised_again(directory: HostTa
 
 
 def test_a_failure_of_fio_in_the_middle_is_reported_in_its_words(directory: HostTarget) -> None:
-    # An offset that is no multiple of a sector cannot be read with direct I/O.
+    # An offset that is not a multiple of a sector cannot be read with direct I/O.
     with pytest.raises(FioRefused) as caught:
         run_fio(directory, FioJob.of("randread", "4k", size="64k", offset=100, runtime=1))
     assert "Invalid argument" in str(caught.value)

@@ -132,7 +132,7 @@ def test_curves_without_a_common_load_have_only_their_peaks():
 
 
 def test_only_curves_can_be_compared():
-    with pytest.raises(TypeError, match="that is no curve"):
+    with pytest.raises(TypeError, match="that is not a curve"):
         curve_of().compare(latency_of(0.1))
 
 

@@ -57,7 +57,7 @@ def plot_curves(
 def curves_picture(curves: Sequence[Any], *, labels: Sequence[str] = (), title: str = "") -> Picture:
     """Return the picture of `plot_curves`."""
     if not 1 <= len(curves) <= MOST_CURVES:
-        raise ValueError(f"{len(curves)} curves are not drawn in one picture: from 1 to {MOST_CURVES} are")
+        raise ValueError(f"{len(curves)} curves were given for one picture: give 1 to {MOST_CURVES}")
     if labels and len(labels) != len(curves):
         raise ValueError(f"{len(curves)} curves and {len(labels)} labels: give one label for each")
     names = list(labels) or _names(curves)

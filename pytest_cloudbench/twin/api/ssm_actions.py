@@ -45,7 +45,7 @@ class SsmActions(SimpleSystemManagerResponse):  # type: ignore[misc]  # moto is 
         """Return the parameters of the request."""
         asked = json.loads(self.body or "{}")
         if not isinstance(asked, dict):
-            raise Refusal("SerializationException", "The request is no JSON object.")
+            raise Refusal("SerializationException", "The request is not a JSON object.")
         return asked
 
     def send_command(self) -> Any:
@@ -213,7 +213,7 @@ def _information_passes(
         key, key
     )
     if name not in ("AgentVersion", "PingStatus", "PlatformType", "ResourceType", "SourceId", "SourceType"):
-        raise Refusal("InvalidFilterKey", f"This region has no filter {key!r} of instances.")
+        raise Refusal("InvalidFilterKey", f"This region has no instance filter {key!r}.")
     return described[name] in values
 
 
@@ -231,12 +231,12 @@ def _command_filter(asked: Mapping[str, Any]) -> Callable[[Command, str], bool]:
             moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
         except ValueError:
             raise Refusal(
-                "InvalidFilterValue", f"{value!r} is no time such as 2026-11-01T00:00:00Z."
+                "InvalidFilterValue", f"{value!r} is not a time such as 2026-11-01T00:00:00Z."
             ) from None
         moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
         after = key == "InvokedAfter"
         return lambda command, _: command.requested > moment if after else command.requested < moment
-    raise Refusal("InvalidFilterKey", f"{key!r} is no filter of commands.")
+    raise Refusal("InvalidFilterKey", f"This region has no command filter {key!r}.")
 
 
 def _page(name: str, entries: list[Any], asked: Mapping[str, Any]) -> ActionResult:

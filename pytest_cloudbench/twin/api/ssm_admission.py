@@ -161,13 +161,13 @@ def admitted_ids(instance_ids: list[str]) -> tuple[str, ...]:
 
 def admitted_instance_id(instance_id: Any) -> str:
     if not isinstance(instance_id, str) or not _INSTANCE_ID.fullmatch(instance_id):
-        raise invalid(f"Value '{instance_id}' at 'instanceId' is no id such as i-0123456789abcdef0.")
+        raise invalid(f"Value '{instance_id}' at 'instanceId' is not an id such as i-0123456789abcdef0.")
     return instance_id
 
 
 def admitted_command_id(command_id: Any) -> str:
     if not isinstance(command_id, str) or not _COMMAND_ID.fullmatch(command_id):
-        raise Refusal("InvalidCommandId", f"Value '{command_id}' is no command ID.")
+        raise Refusal("InvalidCommandId", f"Value '{command_id}' is not a command ID.")
     return command_id
 
 

@@ -143,7 +143,7 @@ def _columns(lines: Sequence[bytes]) -> tuple[list[float], list[float], list[flo
                 continue
         except DecodeError:
             pass
-        raise FioOutputError(f"line {number} is no sample: {line.decode('ascii', 'replace')[:80]!r}")
+        raise FioOutputError(f"line {number} is not a sample: {line.decode('ascii', 'replace')[:80]!r}")
     raise FioOutputError("its lines hold no samples")
 
 
