@@ -294,7 +294,7 @@ def test_denied_actions_are_refused_also_as_dry_runs(calls: Calls, plane: Record
     assert not plane.disks
 
 
-@pytest.mark.parametrize("weather", ["spot-interruption=10s,speed=200"])
+@pytest.mark.parametrize("weather", ["spot-interruption=400s,speed=200"])
 def test_a_spot_instance_gets_a_notice_and_is_terminated(calls):
     asked = time.monotonic()
     on_demand = calls.launch()
@@ -314,7 +314,7 @@ def test_a_spot_instance_gets_a_notice_and_is_terminated(calls):
 
     until(lambda: status() == "marked-for-termination", "the notice")
     calls.wait_state(spot, "terminated")
-    assert time.monotonic() - asked >= 0.65
+    assert time.monotonic() - asked >= 2.6
     assert calls.instance(spot)["StateReason"]["Code"] == "Server.SpotInstanceTermination"
     assert status() == "instance-terminated-no-capacity"
     assert calls.instance(on_demand)["State"]["Name"] == "running"
