@@ -200,8 +200,8 @@ class Cloud(Provider):
     ) -> tuple[LaunchedInstance, ...]:
         """Launch all of these instances, or none, and wait until they run and have addresses.
 
-        Each has a host key of its own. Those without a zone go to one zone together: the zone of the others if they
-        share one, the cluster's, or else the first that offers all their types and has room. `placement_group` is a
+        Each has a host key of its own. Those without a zone go to one zone together: the others' zone if they share
+        one, else the cluster's, else the first that offers all their types and has room. `placement_group` is a
         group of this run, or the name of any group. A bad request raises before anything is created; an instance that
         does not start is terminated.
         """

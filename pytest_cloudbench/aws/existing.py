@@ -81,8 +81,8 @@ class Existing:
         on = [str(each.get("InstanceId")) for each in attached]
         if not on:
             raise ExistingHardware(
-                f"volume {volume_id} is {found.get('State')!r} and not attached to an instance: attach it first, "
-                "which a run never does with existing hardware"
+                f"volume {volume_id} is {found.get('State')!r} and not attached to an instance: attach it "
+                "yourself; a run never attaches existing hardware"
             )
         if instance is not None and instance.id not in on:
             raise ExistingHardware(

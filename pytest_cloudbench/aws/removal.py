@@ -63,7 +63,10 @@ class Removal:
     # While the run goes on
 
     def release(self, ids: Iterable[tuple[Kind, str]]) -> None:
-        """Terminate these instances now, and remove the rest in the background, as soon as it is free."""
+        """Terminate the instances in `ids` now, and remove the rest in the background.
+
+        A resource is removed as soon as no terminating instance holds it.
+        """
         chosen = [self._ledger.track(kind, each) for kind, each in ids]
         self._terminate([each for each in chosen if each.kind is INSTANCE and not each.gone])
         with self._lock:
@@ -182,7 +185,7 @@ class Removal:
         return None
 
     def _look(self, active: Sequence[Tracked]) -> None:
-        """Describe what changes and, once an instance has ended, the volumes that waited for its end."""
+        """Describe the resources being removed and, once an instance has ended, the volumes that waited for its end."""
         waiting = [each for each in active if self._waits(each, active)]
         self._ledger.look({each.kind: None for each in active if each not in waiting}, listed=False)
         if any(each.kind is INSTANCE and not self._is_active(each) for each in active):
@@ -217,7 +220,7 @@ class Removal:
         return limit_s if resource.seen else max(limit_s, self._clients.settle_s)
 
     def _tasks(self, active: Sequence[Tracked]) -> list[Callable[[], None]]:
-        """Return the calls that can be made now. What waits for an instance's end has none."""
+        """Return the calls that can be made now. Resources waiting for an instance to end get no call."""
         for each in active:
             if each.state in ("shutting-down", "creating", "deleting"):
                 self._ask_first([each])

@@ -161,7 +161,7 @@ class InstanceCommands:
             except CloudError as error:
                 if error.code != "InvalidInstanceId":
                     raise
-                refusal = error  # the instance restarts, or its agent is not known everywhere yet
+                refusal = error  # the instance restarts, or its agent's registration has not propagated
                 return None
 
         try:

@@ -167,7 +167,7 @@ class CallRecorder:
 
 
 def _as_json(value: Any) -> Any:
-    """Return an answer as JSON can hold it; times become texts."""
+    """Return an answer as JSON values; other types, such as times, become strings."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
 """Convert values to plain JSON and back: dataclasses with their fields, enums, quantities, errors.
 
 A dataclass becomes an object whose ``is`` is the id of its class (`restorable_types.py`). JSON lists stand for tuples,
-which are most of a measurement. Bytes go into files of their own. Only classes that have an id and Python's own
+the usual sequences in a measurement. Bytes go into files of their own. Only classes that have an id and Python's own
 exceptions are restored, so a record holds values and never code.
 """
 

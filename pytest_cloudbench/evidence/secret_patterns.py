@@ -24,7 +24,7 @@ def removed(what: str) -> str:
 
 REMOVED = r"(?!\(removed: )"
 START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""The start of a word, also after a line break that JSON escaped, which ends in a letter."""
+r"""The start of a word, also after JSON's \n, \r or \t, which ends in a letter."""
 
 ABOUT = r"(?:file|path|dir|directory|uri|url|arn|name|header|bucket|count|rate|size|length|limit|bytes|type|ttl|fd)s?"
 """The ends of names that describe a secret and do not contain it: password_file, token_bucket, secret_bytes."""
@@ -208,7 +208,7 @@ def _kept_quotes(match: Match[str]) -> str:
 
 
 def _signed(match: Match[str]) -> str:
-    """Remove the query of a URL if it has a signature. Every URL matches, so that none is read twice."""
+    """Remove the query of a URL if it has a signature. Unsigned URLs match too, so that each is scanned once."""
     return f"{match[1]}{removed('signed query')}" if _SIGNED.search(match[2]) else match[0]
 
 

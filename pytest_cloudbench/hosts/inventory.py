@@ -109,7 +109,7 @@ def parse_inventory(text: str, place: str) -> tuple[InventoryHost, ...]:
     The extension of the name selects YAML or JSON, else INI. A host may also be an ssh:// URL. Raises BadInventory.
     """
     if text.startswith("#!"):
-        raise BadInventory(f"{place} is a program: write what it prints to a .json file, and name that")
+        raise BadInventory(f"{place} is a program: save its output as a .json file and pass that")
     if text.startswith("$ANSIBLE_VAULT"):
         raise BadInventory(f"{place} is encrypted by ansible-vault: give a plain file")
     read = _read_yaml if place.endswith((".yml", ".yaml", ".json")) else _read_ini

@@ -297,7 +297,8 @@ def _read(written: Written, what: str) -> tuple[Frame, str]:
     if written.stdout.startswith(_INTERRUPTED):
         raise ConnectionDropped(f"{what} was interrupted by a restart of the host; it was not run again")
     said = (written.stderr.strip() or written.stdout.strip())[-500:]
-    raise ConnectionDropped(f"{what} ended without a result; the SSM agent returned {said or 'nothing'!r}")
+    returned = repr(said) if said else "no output"
+    raise ConnectionDropped(f"{what} ended without a result; the SSM agent returned {returned}")
 
 
 def unpacked(frame: Frame, text: str, what: str) -> tuple[bytes, bytes]:

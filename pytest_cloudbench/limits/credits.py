@@ -84,7 +84,7 @@ class CreditBucket:
         return self.level / (above * time_compression) if above > 0 else math.inf
 
     def served(self, demand: float, seconds: float, time_compression: float = 1.0) -> float:
-        """Return how much a load that demands ``demand`` per second gets in ``seconds``, first from credits."""
+        """Return the amount served in ``seconds`` to a load of ``demand`` per second; credits are spent first."""
         burst_s = min(seconds, self.time_until_empty(demand, time_compression))
         return min(demand, self.spend) * burst_s + min(demand, self.refill) * (seconds - burst_s)
 

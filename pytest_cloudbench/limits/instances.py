@@ -76,10 +76,10 @@ class LocalDisk:
 class InstanceLimits:
     """What an instance type promises about storage and network.
 
-    ``ebs_baseline`` holds for good, ``ebs_maximum`` for at least 30 minutes once in 24 hours; both are None for types
-    without EBS figures (t2). ``ebs_optimised`` is "default", "supported" (the figures hold only if it is switched on),
-    "unsupported", or "off" for an instance launched without it. ``recorded`` are limits that a test or a project states
-    in place of the type's own.
+    ``ebs_baseline`` holds permanently, ``ebs_maximum`` for at least 30 minutes once in 24 hours; both are None for
+    types without EBS figures (t2). ``ebs_optimised`` is "default", "supported" (the figures hold only if it is switched
+    on), "unsupported", or "off" for an instance launched without it. ``recorded`` are limits that a test or a project
+    states in place of the type's own.
     ``instance_store_nvme`` is True if the local disks are NVMe and therefore present without being requested.
     ``ena_express`` is True if the type supports ENA Express, ``weighting`` is the bandwidth weighting of the figures.
     """

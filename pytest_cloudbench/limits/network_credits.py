@@ -35,7 +35,7 @@ BURST_MINUTES = ((2, 15.0), (4, 20.0), (8, 26.0))
 """(vCPUs up to, minutes of a full burst), from "large", "xlarge" and "2xlarge" of M5 and C5."""
 
 LONGEST_BURST_MINUTES = 40.0
-"""Minutes of a full burst of all larger sizes."""
+"""Minutes of a full burst of sizes with more than 8 vCPUs."""
 
 
 @dataclass(frozen=True)

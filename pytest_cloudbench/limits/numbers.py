@@ -1,7 +1,8 @@
-"""Numbers in users' texts, in English notation, so that a comma or point of another language is not misread.
+"""Numbers in users' texts, in English notation.
 
 Digits may be grouped in threes by commas or underscores ("80,000", "80_000"), and a point begins the decimals. Many
-languages use them the other way round: "4,5 ms" is four and a half there. Such a text is refused with a hint.
+languages use them the other way round: "4,5 ms" is four and a half there. A text that is valid only there, such as
+"4,5" or "1.000.000", is refused with a hint. "80.000" is 80, but `parse_count` refuses it: it may mean 80,000.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def cleans_output(config: pytest.Config) -> bool:
 
 
 class CleanedOutput:
-    """A plugin of pytest that removes secrets from reports before other plugins read them."""
+    """A pytest plugin that removes secrets from reports before other plugins read them."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -117,7 +117,7 @@ class CleanedOutput:
         write = writer.write
 
         def cleaned(msg: str, *, flush: bool = False, **markup: bool) -> None:
-            # Coloured lines are those of reports, which are clean.
+            # Coloured lines come from reports, which are already cleaned.
             write(msg if "\x1b" in msg else self._cleaner.text(msg), flush=flush, **markup)
 
         writer.write = cleaned

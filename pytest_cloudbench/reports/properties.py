@@ -197,7 +197,7 @@ def _subtest_name(report: Any) -> str:
 
 
 class JudgedPromise:
-    """A verdict as texts; unknown parts are empty. ``xfailed`` is True if its test failed as expected."""
+    """A verdict as strings; unknown parts are empty. ``xfailed`` is True if its test failed as expected."""
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence

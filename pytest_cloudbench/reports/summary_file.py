@@ -1,4 +1,4 @@
-"""The summary of a run as Markdown, such as for a comment on a pull request."""
+"""The summary of a run as Markdown, for example for a comment on a pull request."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Ec2:
             self._check_type(requested, requested.instance, type_name)
 
     def _check_launches(self, requested: Sequence[RequestedInstance], *, cluster: bool) -> None:
-        for one in requested[:2]:  # the others equal these
+        for one in requested[:2]:  # the rest repeat these requests
             for name in (one.type, *one.or_types) if one.network_options else ():
                 one.network_options.check(self._provider.limits(name))
         self._provider.check_launches(self.launches(*requested), strategy="cluster" if cluster else None)

@@ -274,7 +274,7 @@ class CreatedVolume:
 
 
 def used_before(kind: str, earlier_tests: int, burst_credits: Sequence[str]) -> tuple[str, ...]:
-    """Return which test this is on shared hardware, and what follows from that, as a condition; none for the first."""
+    """Return a condition such as "second test on this volume; blocks may be written already"; none for the first."""
     if not earlier_tests:
         return ()
     number = earlier_tests + 1

@@ -32,7 +32,7 @@ class Mountable(StorageTarget):
         raise NotImplementedError
 
     def label_with(self, filesystem: str) -> str:
-        """Return its label with that file system on it."""
+        """Return the label, prefixed with the file system."""
         return f"{filesystem} on {self.label}"
 
     def mounted(
@@ -103,7 +103,7 @@ class Mountable(StorageTarget):
         """Raise ExistingHardware if it was there before the run, which makes neither file systems nor stripes on it."""
 
     def check_there(self) -> None:
-        """Raise if its data is known to be lost. The default is for disks that keep their data."""
+        """Raise if its data is known to be lost. By default does nothing, for disks that keep data."""
 
 
 class Mounted(Layer):

@@ -260,7 +260,7 @@ READ_ONLY_CALLS = frozenset(
 class InterceptedProvider:
     """A provider whose calls all go through `_intercept`, such as one that records, replays or shares hardware.
 
-    has_own_hardware: its hardware is for one test alone, as in a record, and cannot be shared.
+    has_own_hardware: True if its hardware serves one test and is not shared, as in a replay whose record created it.
     """
 
     has_own_hardware = False

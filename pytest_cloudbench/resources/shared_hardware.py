@@ -105,7 +105,7 @@ class SharedHardware(InterceptedProvider):
         self._provider: Provider
 
     def turn(self, provider: Provider) -> SharedHardware:
-        """Begin a test, whose calls reach ``provider``."""
+        """Begin a test and pass its calls to ``provider``."""
         self._provider = provider
         for made in self._made_by_it():
             made.taken = False

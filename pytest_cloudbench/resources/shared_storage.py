@@ -55,7 +55,7 @@ def left_instance(instance: Instance) -> LaunchedInstance:
 
 
 def left_volume(created: CreatedVolume, volume: Volume | None) -> CreatedVolume:
-    """Return the facts of a volume at the end of a test, with what the next test must know of it."""
+    """Return the facts of a volume at the end of a test, with its initialisation, which the next test needs."""
     if volume is None or not volume.created.shared:
         return created
     return replace(volume.created, initialisation=volume.initialisation)

@@ -72,7 +72,7 @@ class StorageTarget(Target):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Sentences that every measurement on it must contain: here those on its instance and a modelled latency."""
+        """Sentences that every measurement on it must contain: here those about its instance and a modelled latency."""
         return (*self.instance.launched.conditions, *latency_conditions(self.modelled_latency))
 
     @property

@@ -260,7 +260,7 @@ class Volume(_OnVolumes, Disk):
         Raises StorageInUse while it is attached, ZoneMismatch or AttachmentLimit.
         """
         if self._attached:
-            raise StorageInUse(f"{self.label} is attached to {self.instance.launched}: detach() it first")
+            raise StorageInUse(f"{self.label} is attached to {self.instance.launched}: call detach() first")
         self.created = instance.attach(self)
         self.instance = instance
         self._attached = True

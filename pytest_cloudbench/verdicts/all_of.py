@@ -45,8 +45,8 @@ class cloudbench_all_of:
             return
         if error is not None and negated(error, self._verdicts):
             raise AssertionError(
-                "`assert not` of a verdict cannot stand in cloudbench_all_of(), because its verdicts are judged at the "
-                f"end of the block: assert what the run should show instead. Here: {str(error).splitlines()[0]}"
+                "`assert not` of a verdict cannot be used in cloudbench_all_of(), which judges its verdicts at the end "
+                f"of the block: assert what the run should show instead. Here: {str(error).splitlines()[0]}"
             ) from None
         if self._outer is not None:  # in a repeat, or in another block, which judges at its own end
             for verdict in self._verdicts:

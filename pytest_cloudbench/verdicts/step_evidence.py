@@ -1,6 +1,6 @@
 """Noise in which each sample resembles the one before, first-order autoregressive noise (AR(1)).
 
-Also how strongly samples in such noise speak for two levels against a smooth curve.
+Also the evidence of samples in such noise for two levels rather than a smooth curve.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class Named:
 def named(found: Sequence[Named], block_size: Size) -> str:
     """Return ceilings with their figures.
 
-    One reads "c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB" or "gp2 vol-0abc IOPS, 300 IOPS (burst spent)";
-    several have the figure in brackets.
+    A single ceiling reads "c5.18xlarge EBS throughput, 2,264.98 MiB/s at 256 KiB" or "gp2 vol-0abc IOPS, 300 IOPS
+    (burst spent)"; in a list, figures are in brackets.
     """
     if len(found) == 1:
         text, remark = found[0].figure_at(block_size)

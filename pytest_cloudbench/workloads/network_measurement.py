@@ -135,7 +135,7 @@ class RoundTrips:
         run = self._run
         if self.mean_s is None:
             raise ValueError(
-                "round trips were not measured: they are TCP's, reported by the sender"
+                "round trips were not measured: only the sender of a TCP load reports them"
                 + ("; this run sent UDP: assert run.jitter_s" if run.protocol.upper() == "UDP" else "")
             )
         limits = {"mean": mean, "max": max, **others}

@@ -437,7 +437,7 @@ def test_a_volume_mounted_from_outside_is_not_detached_even_with_unmount(
 def test_a_volume_moves_within_its_zone(volumes: VolumeGroup) -> None:
     volume = volumes[0]
     neighbour, far = _instance(2), _instance(3, zone="us-east-1b")
-    with pytest.raises(StorageInUse, match=r"is attached to .*: detach\(\) it first"):
+    with pytest.raises(StorageInUse, match=r"is attached to .*: call detach\(\) first"):
         volume.attach(neighbour)  # type: ignore[arg-type]
     volume.detach()
     with pytest.raises(ZoneMismatch):

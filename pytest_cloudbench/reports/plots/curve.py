@@ -119,7 +119,7 @@ def _drawn(curves: Sequence[Any], names: Sequence[str], title: str) -> Picture:
 
 
 def _scale(curves: Sequence[Any]) -> RateScale:
-    """Return IOPS, unless a throughput limits all curves."""
+    """Return MiB/s if that is every curve's scale (`scale_of`), else IOPS."""
     found = {scale_of(curve.maximum).unit for curve in curves}
     return MIB_PER_S if found == {MIB_PER_S.unit} else IOPS
 

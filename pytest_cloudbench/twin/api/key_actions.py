@@ -26,7 +26,7 @@ class KeyActions(RegionActions):
         if kind not in KEY_TYPES:
             raise invalid_value(f"Invalid value '{kind}' for keyType. Valid types: {', '.join(KEY_TYPES)}.")
         if params.get("KeyFormat", "pem") != "pem":
-            raise unsupported("This region returns private keys in the format pem only.")
+            raise unsupported("This region returns private keys only in PEM format.")
         made: KeyPair = super().create_key_pair().result
         made.key_fingerprint = fingerprint(made)
         return ActionResult(made)

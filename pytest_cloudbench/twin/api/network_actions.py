@@ -98,7 +98,7 @@ class NetworkActions(RegionActions):
         self._apply(instance)
 
     def _apply(self, instance: Any) -> None:
-        """Set the described public address of an instance on its host."""
+        """On an instance's host, set the public address that the API shows."""
         region, address = self.home, instance.public_ip
         if instance.id not in region.on_plane:
             return

@@ -73,7 +73,7 @@ def admitted_first_touch(tags: Mapping[str, str], *, from_snapshot: bool) -> flo
     if share is not None and from_snapshot:
         raise invalid_combination(
             f"The tag {FIRST_TOUCH_TAG} is for empty volumes: a volume made from a snapshot is slow until its data "
-            "were read."
+            "has been read."
         )
     return share
 
@@ -100,7 +100,7 @@ def _tagged_share(tags: Mapping[str, str], tag: str, example: float) -> float | 
 
 
 def admitted_device_name(device_name: str | None) -> str:
-    """Return a device name that the service accepts: /dev/sdf, xvdba, /dev/sdf1."""
+    """Return the given device name if EC2 accepts it: /dev/sdf, xvdba, /dev/sdf1."""
     device_name = required(device_name, "device")
     if not _DEVICE_NAME.fullmatch(device_name):
         raise invalid_value(

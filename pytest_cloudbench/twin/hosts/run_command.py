@@ -1,11 +1,12 @@
-"""A shell script that runs in an instance as SSM Agent runs one: as root, beside what else runs there.
+"""A shell script that runs in an instance as SSM Agent runs one: as root, beside other processes.
 
 The region enters the instance's namespaces, so the script sees what a login sees, and ends with the instance. Its
 file is where the agent puts it. Its output is in unnamed files on the instance's disk until it is read. Its process
 group is killed at its timeout.
 
 The behaviour is that of the agent's source (github.com/aws/amazon-ssm-agent, read 2026-11): ``sh -c`` executes the
-script, so a ``#!`` line is respected; the directory is /usr/bin; HOME is not set; stderr ends with a failure's code.
+script, so a ``#!`` line is respected; the directory is /usr/bin; HOME is not set; stderr ends with a failed
+script's exit status or signal.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It is written in the classic instruction set of packet filters, which `tc filter ... bpf bytecode` accepts as text, and
 returns the number of a class. A flow is the 5-tuple of TCP and UDP, as on EC2. For other protocols, and for fragments,
-which have no ports, it is the addresses and the protocol.
+which have no ports, it is the destination address and the protocol.
 
 The hash must separate flows that run side by side. Connections of one client to one port differ only in their source
 port (in the other direction, their destination port), which Linux assigns in even steps. So the ports are added, and a
@@ -28,7 +28,7 @@ _GOLDEN = 2_654_435_769  # 2**32 over the golden ratio
 _SCATTER = 2_246_822_519  # another odd number, so that addresses and ports do not cancel out
 _BASE, _SUM, _PORT = 0, 1, 2  # words of scratch memory
 
-# The instructions used here of the classic packet filter (linux/filter.h, linux/bpf_common.h).
+# The classic BPF instructions used here (linux/filter.h, linux/bpf_common.h).
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_HALF_BEHIND_X = 0x20, 0x28, 0x30, 0x48
 _LOAD_NUMBER, _STORE, _LOAD_X, _LOAD_X_HEADER_LENGTH = 0x00, 0x02, 0x61, 0xB1
 _ADD_X, _MULTIPLY, _SHIFT_RIGHT = 0x0C, 0x24, 0x74

@@ -13,7 +13,7 @@ from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.twin.volumes.shared_pages import VolumeState
 
 PIECE_BYTES = 64 * 1024
-"""The size of the pieces of a volume in which first reads fetch data from a snapshot."""
+"""First reads fetch a volume's data from a snapshot in pieces of this size."""
 
 
 @dataclass(frozen=True)

@@ -67,10 +67,10 @@ class Credits:
 
 
 class Budget:
-    """One limit per second; infinity does not limit.
+    """One rate limit, per second; infinity does not limit.
 
-    ``next`` is the time at which it has served all that it was charged with. ``waiting`` is the amount charged for
-    requests that are still in its stage. Requests have waited for this limit until ``waited_until``.
+    ``next`` is the time at which it has served everything charged. ``waiting`` is the amount charged for requests
+    that are still in its stage. Requests have waited for this limit until ``waited_until``.
     """
 
     __slots__ = ("cost_s", "credits", "next", "waited_until", "waiting")

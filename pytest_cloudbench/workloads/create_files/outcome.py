@@ -145,7 +145,7 @@ def _device_writes(sample: Sample) -> DeviceWrites | None:
 
 
 def _block_size(job: FilesJob, device: DeviceWrites | None) -> Size:
-    """Return the mean write on the device in whole pages; if unknown, the largest that counts as one I/O."""
+    """Return the mean write on the device in whole pages; if unknown, the file size, limited to 4-256 KiB."""
     if device is None or device.ios <= 0 or device.size.bytes < _PAGE:
         return min(max(job.size, Size(_PAGE)), SSD_IO_UNIT)
     return Size(max(1, round(device.size.bytes / device.ios / _PAGE)) * _PAGE)

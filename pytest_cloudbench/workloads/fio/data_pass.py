@@ -187,7 +187,7 @@ def pass_over(
             stderr=ended.files.get("stderr", b"").decode("utf-8", "replace"),
         )
     except FioRefused as error:
-        raise FioRefused(f"fio could not go over {where}: {error}") from error
+        raise FioRefused(f"fio could not read or write all of {where}: {error}") from error
     moved = sum(each.bytes for each in (result.read, result.write) if each is not None)
     total = sum(each.size.bytes for each in wholes)
     if moved != total:

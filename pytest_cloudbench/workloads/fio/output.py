@@ -129,8 +129,8 @@ def lost_at(second: float, why: str, where: str = "") -> str:
 def explained(target: Target, output: bytes | None = None) -> Iterator[None]:
     """Raise StorageLost in place of FioRefused if a device has vanished since it was checked.
 
-    Add the machine's shortage of space to fio's message about refused data, if that is the cause. ``output``: fio's
-    whole output, if its error has only the last lines.
+    If the machine ran out of space, append that to fio's message about refused data. ``output``: fio's whole output,
+    if its error has only the last lines.
     """
     try:
         yield

@@ -56,7 +56,7 @@ COMPRESSED_SAMPLE_S = 0.2
 """The sample of a compressed run that looks for the end of a burst: short enough for many samples after it. It spans
 two of the 0.1 s slices in which a kernel throttles disks, so that all samples contain equally many slices."""
 SLOWEST_LAYOUT = 10 * 1024 * 1024
-"""Laying out files counts as hanging if it writes fewer bytes a second."""
+"""Laying out files counts as hanging if it writes fewer bytes per second than this."""
 SPARE_S = 120.0
 _LAYOUT_SEEN_S = 2.0
 _FIRST_LINE_S = 3.0

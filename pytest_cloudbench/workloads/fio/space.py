@@ -158,7 +158,7 @@ def make_room(target: Target, job: FioJob, to_lay_out: Size, room: Size | None) 
     if target.kind == "directory" and job.size is not None and not job.writes:
         return (_lay_out_clones(target, job, job.size),)
     raise TargetError(
-        f"this job would bring up to {more} of data to {target.label}, and the machine behind it has room for "
+        f"this job would add up to {more} of data to {target.label}, and the machine behind it has room for "
         f"{room}: lower size=, use --cloudbench-pace=quick, or give the embedded region a folder with "
         "--cloudbench-twin-backing=DIR"
     )

@@ -55,7 +55,7 @@ class ProgressReader:
         self._last: tuple[float, int | None] | None = None
 
     def feed(self, text: str) -> list[NetworkProgress]:
-        """Return the progress for every line that `text` completes; other lines are skipped."""
+        """Return the progress for each sample line that `text` completes, after the first; invalid ones are skipped."""
         *lines, self._rest = (self._rest + text).split("\n")
         return [progress for line in lines if (progress := self._read(line)) is not None]
 
