@@ -321,6 +321,7 @@ def test_a_dropped_connection_starts_nothing_twice_and_keeps_the_result(
     assert len(seen) == 1
 
 
+@pytest.mark.timed
 def test_the_recorded_commands_run_by_hand_give_the_same_figure(path: LocalPath, tmp_path: Path) -> None:
     run = run_iperf3(path, Iperf3Job.of(duration=2, streams=2, bitrate="80 Mbit/s"))
     with subprocess.Popen(shlex.split(run.server_commands[0]), stdout=subprocess.DEVNULL) as server:
