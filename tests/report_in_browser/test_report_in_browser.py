@@ -5,7 +5,6 @@ CLOUDBENCH_RECORDED_SCENARIOS names the evidence of a run of scenarios/ (or fold
 report of all. With CLOUDBENCH_SCREENSHOTS=DIR every page is saved there as a picture.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -103,13 +102,16 @@ class Page:
         )
 
     def _open(self):
-        # Rarely, Allure's page remains empty: its script waits for data that are in the page. A reader reloads it.
-        for last in (False, False, True):
+        # Rarely Allure's page stays empty, in one of some hundred loads. A reader loads it again.
+        for attempt in range(3):
             self.page.open("about:blank")
             self.page.open(self.address)
-            with contextlib.nullcontext() if last else contextlib.suppress(BrowserTrouble):
+            try:
                 self.page.until("document.querySelector('[data-testid=tree-section]')", timeout_s=15)
-                return
+                break
+            except BrowserTrouble:
+                if attempt == 2:
+                    raise
 
     def back_to_list(self):
         """Return from a test to the list of tests."""
