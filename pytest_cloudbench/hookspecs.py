@@ -103,7 +103,7 @@ def pytest_cloudbench_provider(config: pytest.Config, name: str) -> Callable[[],
     """Return a callable that opens the provider of this name, or None if the plugin does not know the name.
 
     Called before anything is collected, if ``--cloudbench-cloud`` is neither "embedded" nor "aws". The first test that
-    needs the cloud calls it without arguments: it is a class derived from ``Provider``, or a function. With
+    needs the cloud calls the callable without arguments: a class derived from ``Provider``, or a function. With
     pytest-xdist each worker opens its own. A ``conftest.py`` with this hook must lie in the root folder of the tests.
 
     :param name: the value of ``--cloudbench-cloud``.

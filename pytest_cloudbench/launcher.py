@@ -346,7 +346,7 @@ def kept_region_with(
     weather: str | None = None,
     outbound: str | None = None,
 ) -> RegionRecord | None:
-    """Return the kept region that this environment names, if any. Its settings match all arguments except None.
+    """Return the kept region that this environment names, if any. It matches each argument that is not None.
 
     Raises RegionUnavailable if one differs: a burst would end at a different time than the test expects, or latencies
     would be modelled differently. Raises it too if this package has changed since the region started. Raises

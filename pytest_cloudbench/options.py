@@ -99,7 +99,7 @@ def parse_max_cost(text: str) -> float | None:
 
 
 def parse_regression(text: str) -> float | None:
-    """Return the allowed regression as a share of 1, None for "". Raises ValueError unless such as "5%"."""
+    """Return the allowed regression as a share of 1, None for "". Raises ValueError if it is not like "5%"."""
     if not text:
         return None
     from pytest_cloudbench.verdicts.not_worse_than import checked_by

@@ -295,8 +295,8 @@ class Clients:
     def credentials_end(self) -> datetime | None:
         """Return when the credentials expire if nothing renews them; None if unknown, or if they are renewed.
 
-        Only those from the environment, with AWS_CREDENTIAL_EXPIRATION, are not renewed: botocore renews the others
-        that expire (a role, SSO, a process).
+        The time is known only for those from the environment, with AWS_CREDENTIAL_EXPIRATION. botocore renews those of
+        a role, SSO or a process.
         """
         found = self._open_session().get_credentials()
         end = getattr(found, "_expiry_time", None)

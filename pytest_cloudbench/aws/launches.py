@@ -19,8 +19,8 @@ from .placement import Places
 from .placement_groups import CLUSTER, PlacementGroups, check_one_zone, check_strategy
 from .waits import all_of, gather
 
-# EC2 API Reference, "Error codes": refusals that may not occur in another zone or for another type. The codes of the
-# first line also occur later, as the StateReason of an instance that ends instead of running; InternalError means a
+# EC2 API Reference, "Error codes": refusals that another zone or type need not give. The codes of the first line
+# also occur later, as the StateReason of an instance that ends instead of running; InternalError means a
 # failed machine.
 NO_ROOM = frozenset(
     {

@@ -40,7 +40,7 @@ RENEWING = "cloudbench-lease"
 RENEW_WITHIN_S = 30.0
 """How long a host may take to answer when its lease is renewed."""
 FIRST_RENEWAL_S = 60.0
-"""The first renewal after a launch: by then most instances answer, and the renewal shows that their timers run."""
+"""From a launch to the first renewal: by then most instances answer, and it shows that their timers run."""
 SHORTEST_ON_AWS_S = 600.0
 """A boot, a slow launch beside it and a failed renewal or two must fit into one lease."""
 

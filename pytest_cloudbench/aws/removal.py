@@ -143,7 +143,8 @@ class Removal:
     def problems(self) -> tuple[str, ...]:
         """Return a sentence for each reason of a refusal.
 
-        Equal error codes are one reason: for all kinds of resource if they refuse the credentials, else for each kind.
+        A refusal of the credentials is one reason for all calls; any other error code is one reason for each kind of
+        resource.
         """
         refused: dict[str, list[str]] = {}
         sentences: dict[str, CloudError] = {}

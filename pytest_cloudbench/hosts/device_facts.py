@@ -19,7 +19,7 @@ INSTANCE_STORE_MODEL = "Amazon EC2 NVMe Instance Storage"
 
 _VOLUME_ID = re.compile(r"vol-?[0-9a-f]{8,32}\Z")
 
-# Replaces the arguments (a serial, and paths) with the existing ones of these paths and the devices with that serial.
+# Replaces the arguments (a serial, then paths) with the paths that exist and those of all devices with that serial.
 _FIND = r"""
 serial=$1; shift
 found=
@@ -174,7 +174,7 @@ def inspect_devices(host: Host, paths: Sequence[str]) -> list[DeviceFacts]:
 
 
 def find_devices(host: Host, serial: str, paths: Sequence[str]) -> list[DeviceFacts]:
-    """Return the block devices at the existing ones of `paths` and all with this serial, by one command."""
+    """Return the block devices at those of `paths` that exist, and all with this serial, by one command."""
     found = _facts(host.run(["sh", "-c", _FIND + _INSPECT, "sh", serial, *paths], idempotent=True).stdout)
     return [_device_facts(*each) for each in found if _first(each[0], "kind") == "block"]
 

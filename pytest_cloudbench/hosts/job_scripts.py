@@ -213,7 +213,7 @@ def kill_script(directory: str, *, patience_s: float) -> str:
 
 
 def marker(job_id: str) -> str:
-    """Return the NAME=value in the environment of all the job's processes, including the script that starts it.
+    """Return the variable (NAME=value) that all processes of the job have, including the script that starts it.
 
     fio puts its workers into sessions of their own, which outlive the process group.
     """

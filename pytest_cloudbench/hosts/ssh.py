@@ -249,7 +249,7 @@ class SshHost(ShellHost):
 
 
 def _converse(channel: Channel, stdin: bytes | None, timeout_s: float) -> tuple[int, bytes, bytes]:
-    """Send `stdin`, return exit code and both outputs. Raises TimeoutError, or EOFError if there is no exit code."""
+    """Send `stdin`, return exit code and both outputs. Raises TimeoutError, or EOFError if the command was cut off."""
     deadline = time.monotonic() + timeout_s
     feeder: threading.Thread | None = None
     if stdin:

@@ -207,7 +207,9 @@ def find_logical_volume(host: Host, name: str) -> str:
         host.run(["vgchange", "-q", "-a", "y", name], sudo=True)
         return inspect_device(host, f"/dev/{name}/{_LV}").path
     except (CommandFailed, DeviceNotFound) as error:
-        raise StripeError(f"the volume group {name} on {host.label} cannot be activated: {error}") from error
+        raise StripeError(
+            f"the volume group {name} on {host.label} cannot be activated or found: {error}"
+        ) from error
 
 
 def end_logical_volume(host: Host, name: str, members: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """One page for an audit, made from an evidence folder: promises, measurements, verdicts, and whether all is intact.
 
-The page is one file without scripts and requests; its Content-Security-Policy forbids both. Every text of the evidence
+The page is one file without scripts or requests; its Content-Security-Policy forbids both. Every text of the evidence
 is escaped. What was altered or cannot be read is named, never left out silently.
 """
 

@@ -64,7 +64,7 @@ class Costs:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cloudbench_instance(self, item: pytest.Item, instance: Any) -> None:
-        """Count an instance from now, its launch if that was ahead, or the end of the last test that had it."""
+        """Count an instance from now, or its launch if launched ahead; a reused one from the end of its last test."""
         waited_s = getattr(getattr(instance, "launched", None), "waited_s", 0.0)
         since = self._counted_until.get(instance.id, time.monotonic() - waited_s)
         self._used.setdefault(item.nodeid, _TestsHardware()).instances.append((instance, since))

@@ -65,7 +65,7 @@ def _suggest_fixture(error: pytest.FixtureLookupError) -> None:
 
 
 def shorten_report(report: pytest.TestReport) -> None:
-    """Remove the names of classes before verdicts' sentences, and of modules before messages of the short summary."""
+    """Remove the class before a verdict's sentence, and this package's module before the class of any other error."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
         return

@@ -158,7 +158,7 @@ class InstanceStoreDisk(_OnStore, Disk):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Its only path. Raises StoreLost if the instance was stopped since its first use."""
+        """Its only path. Raises StoreLost if the instance was stopped since the store was first used."""
         self.check_there()
         return super().paths
 

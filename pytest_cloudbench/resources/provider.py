@@ -258,7 +258,7 @@ READ_ONLY_CALLS = frozenset(
 
 
 class InterceptedProvider:
-    """A provider whose calls all go through `_intercept`, such as one that records, replays or shares hardware.
+    """A provider whose calls all go through `_intercept`, such as one that records or replays them, or shares hardware.
 
     has_own_hardware: True if its hardware serves one test and is not shared, as in a replay whose record created it.
     """

@@ -119,7 +119,8 @@ class PlaneInstances:
     def _memory_bytes(self, instance: PlacedInstance) -> int | None:
         """Return the memory limit of an instance, that of its type; None if the machine has no more or cannot limit it.
 
-        With cgroup v2 the data of an unlimited instance store would count as the instance's memory, so it has no limit.
+        With cgroup v2 the data of an instance store that is not paced would count as the instance's memory, so the
+        instance then has no memory limit.
         """
         mib = instance.host.plan.memory_mib
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -108,7 +108,7 @@ def try_lock(number: int, base: Path = BASE) -> int | None:
 
 
 def regions_at_most(base: Path = BASE) -> int:
-    """Return the maximum number of running regions: that of lock files, some of which killed regions may have left."""
+    """Return an upper bound for the running regions: the number of lock files, which killed ones may leave behind."""
     return max(1, sum(path.stem.isdigit() for path in base.glob("*.lock")))
 
 

@@ -18,7 +18,7 @@ from pytest_cloudbench.verdicts.sample_statistics import student_t
 CONTRADICTS = 0.05
 """Samples and a total that are this far apart, as a share of the total, cannot be of the same run."""
 _LATE = 0.05
-"""The last sample may end after the run by this share of its length: it counts as whole if the run covers the rest."""
+"""The last sample may end after the run by this share of the sample's length and still counts as whole."""
 _ENOUGH_TO_EXTRAPOLATE = 5
 """Fewer samples do not limit the rate of a second that is not among them."""
 _FEW = 20

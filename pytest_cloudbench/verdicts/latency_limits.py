@@ -63,7 +63,7 @@ def latency_at_most(
 
     ``latency`` holds what was measured (``mean_s``, ``p50_s`` ...), ``limits`` the largest allowed: "mean", "p50",
     "p95", "p99", "p999", "max", each a time with its unit ("5 ms") or seconds. ``of`` is "reads" or "writes" if only
-    these are judged. Latency above a limit is violated, and the sentence says what limited the load: above that limit,
+    these are judged. Latency above a limit is violated, and the sentence says what limited the load's rate: beyond it,
     I/Os wait for each other. On an embedded region latency is modelled; the verdict is inconclusive if the machine
     underneath may have raised it above the limit (`machine_explains`), unless the mean follows from the load's own
     depth at a ceiling. It is also inconclusive if the region models no latency. For a network, ``latency`` holds round

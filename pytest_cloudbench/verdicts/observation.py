@@ -99,7 +99,7 @@ class Observation(Protocol):
     ``keeps_outstanding`` (whether the load by its own parameters keeps ``outstanding_asked`` in flight at all times),
     ``machine_delay`` (the `MachineDelay` that an embedded region counted), ``modelled_latency`` ("none" if that region
     models no latency), ``ios_merge`` (True if the kernel decides how many I/Os carry the data, so the run's rate is its
-    bytes), ``share_of_others`` (the least share of the devices' bytes during the run that other loads moved),
+    bytes), ``share_of_others`` (other loads moved at least this share of the devices' bytes during the run),
     ``reads_nothing`` (why its reads did not reach the storage), ``asked``, ``conditions`` and ``time_compression``.
     """
 

@@ -61,7 +61,7 @@ def exceptions_allowed(repeats: int) -> int | None:
 
 
 def confidence_of(repeats: int, allowed: int) -> float:
-    """Return the confidence, a share of 1, that values without ``allowed`` at either end enclose the median."""
+    """Return the confidence, a share of 1, that the values, less ``allowed`` at each end, enclose the median."""
     beyond = sum(math.comb(repeats, each) for each in range(allowed + 1))
     return 1 - math.ldexp(2 * beyond, -repeats)
 

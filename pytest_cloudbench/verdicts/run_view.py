@@ -94,7 +94,7 @@ class Run(ABC):
     ``keeps_outstanding`` says whether the load by its own parameters keeps ``outstanding_asked`` I/Os in flight at all
     times (None if it does not say), ``carried_with_as_many`` is a rate that this target carried with as many of them or
     fewer, ``more_load_by`` names the options to raise for more. ``modelled_latency`` is "none" if the embedded region
-    models no latency, ``share_of_others`` the least share of the devices' bytes that other loads moved,
+    models no latency, ``share_of_others`` the share of the devices' bytes that other loads moved at least,
     ``idle_at_start_s`` how long the target had nothing to do at the start, ``reads_nothing`` why its reads did not
     reach the storage. ``header_share`` is the share of the wire's rate that headers take, ``streams`` are the means of
     the connections, ``machine_rate`` is what the machine under an embedded region carries without any shaping, ``tool``

@@ -91,7 +91,7 @@ class _Stretch:
         self._good = [value >= floor for value in self.values]
         together = len(line.values) // len(self.values) if self.values else 1
         self._interval_s = line.interval_s * together
-        # One sample shows any shorter time.
+        # A time shorter than one sample is judged by one sample.
         needed = max(1, math.ceil(length_s / self._interval_s - 1e-3)) if self._interval_s > 0 else 1
         # A run of exactly that length lacks the sample that its end cut short.
         self.samples = needed - 1 if len(self.values) == needed - 1 and needed > 1 else needed
@@ -111,7 +111,7 @@ class _Stretch:
         return longest * self._interval_s
 
     def best(self) -> tuple[float, int]:
-        """Return the highest share of good samples in a stretch of that length, and where the first such one begins."""
+        """Return the highest share of good samples in a stretch of that length, and at which index the first begins."""
         count = sum(self._good[: self.samples])
         most, at = count, 0
         for end in range(self.samples, len(self._good)):

@@ -28,7 +28,7 @@ def with_unsure_credits(verdict: Verdict, run: Run, unsure: str) -> Verdict:
 
 
 def _ended_a_burst(run: Run) -> bool:
-    """Return True if the run, or 10 % of its samples, ran at a rate that remains after credits are spent."""
+    """Return True if the run, or at least 10 % of its samples, ran at a rate that remains after credits are spent."""
     if run.ends_a_burst(run.rate, ()):
         return True
     line = run.timeline(run.rate)

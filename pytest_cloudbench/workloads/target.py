@@ -155,8 +155,8 @@ def prove_writable(target: Target, *, overwrite: bool) -> None:
 def reads_nothing(target: Target, *, reads: bool) -> tuple[str, tuple[str, ...]]:
     """Return why reads of this target measure nothing, and a condition for the result; both empty if they do measure.
 
-    There is only a condition if that is unknown, or if a region models its storage and serves such reads like any
-    other. A target from outside this package need not state it.
+    If that is unknown, or a region models its storage and serves such reads like any other, there is a condition but
+    no reason. A target from outside this package need not state it.
     """
     if not reads:
         return "", ()

@@ -33,7 +33,8 @@ _BURST_DASHES = (1.0, 0.8)
 def plot_comparison(measurements: Sequence[Any], labels: Sequence[str], title: str) -> Picture:
     """Draw measurements of one kind, each with its label.
 
-    Lines over time show file creations, and runs if the rate of one fell, unless there are too many; bars show others.
+    File creations, and runs of which at least one has a falling rate, are drawn as lines over time if they are few and
+    all have a series; others as bars.
     Raises ValueError for runs of different kinds, PlotsMissing without matplotlib.
     """
     if not measurements or len(measurements) != len(labels):

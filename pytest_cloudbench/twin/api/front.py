@@ -279,7 +279,8 @@ def call_service(
 ) -> tuple[int, dict[str, str], bytes]:
     """Let a service answer a request. EC2 and SSM have the region's own actions, the others are moto's.
 
-    The EC2 action ``lagging_action`` sees the view that lags behind the region's state, and its changes lag there.
+    ``lagging_action`` names the EC2 action if it reads the view that lags behind the region's state, or if that view is
+    to show its changes late.
     """
     if service == "s3":
         from .objects import answer_objects

@@ -130,7 +130,7 @@ def _refuse_ignored(params: Mapping[str, Any]) -> None:
 
 
 def _resolved_image(image_id: str | None) -> str | None:
-    """Return the image id; for `resolve:ssm:NAME`, with a version or label if any, that in the SSM parameter."""
+    """Return the image id. `resolve:ssm:NAME`, or with `:VERSION` or `:LABEL`, is replaced by the parameter's value."""
     if image_id is None or not image_id.startswith("resolve:ssm:"):
         return image_id
     from moto.ssm.exceptions import ParameterVersionNotFound

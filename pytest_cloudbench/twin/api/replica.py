@@ -1,8 +1,8 @@
 """The view of describe calls that lag under the weather: each resource as it was some seconds ago.
 
 EC2's API is eventually consistent (Amazon EC2 Developer Guide, "Eventual consistency in the Amazon EC2 API"). A new
-resource is first missing from listings. For half of that time, calls that name it are refused as if it did not exist. A
-changed or deleted one is shown as it was. Only the view lags: the region's own state is always true.
+resource is missing from listings at first, and for half of that time calls that name it are refused as if it did not
+exist. A changed or deleted one is shown as it was. Only the view lags: the region's own state is always true.
 """
 
 from __future__ import annotations

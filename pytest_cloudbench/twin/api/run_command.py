@@ -1,8 +1,8 @@
 """SSM Run Command: commands, their invocations, and the threads that carry them out.
 
-A command has one invocation for each of its instances. Threads, at most as many as MaxConcurrency allows, deliver an
-invocation, run it on the plane and record how it ended. Callers of all functions hold the region's lock; the threads
-take it.
+A command has one invocation for each of its instances. Threads, at most as many as MaxConcurrency allows, deliver the
+invocations, run them on the plane and record how they ended. Callers of all functions hold the region's lock; the
+threads take it.
 """
 
 from __future__ import annotations

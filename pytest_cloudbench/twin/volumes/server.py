@@ -180,7 +180,7 @@ class Server:
 
 def main() -> None:
     """Serve on the descriptors that the command line names."""
-    # A region with many descriptors passes high ones; select() accepts none above 1023, dup() returns the lowest free.
+    # A region with many descriptors passes high ones. select() accepts none above 1023; dup() returns the lowest free.
     device, control = os.dup(int(sys.argv[1])), socket.socket(fileno=os.dup(int(sys.argv[2])))
     for number in sys.argv[1:3]:
         os.close(int(number))

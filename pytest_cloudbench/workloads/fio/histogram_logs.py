@@ -29,7 +29,7 @@ _FIRST = 1.5
 _FEWEST = 0.5
 """The histograms must contain this share of a sample's I/Os: a job's last, unfinished interval is not logged."""
 _MOST = 1.5
-"""Histograms with more than this share of the run's I/Os are damaged: drift of the lines' ends explains no more.
+"""Histograms with more than this share of the run's I/Os are damaged: drift of the lines' ends cannot cause more.
 
 One more I/O a second is allowed for each line, because fio rounds the rate of each job down (__add_samples in stat.c).
 """

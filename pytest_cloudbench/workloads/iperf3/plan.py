@@ -98,7 +98,7 @@ def plan_run(path: NetworkPath, job: Iperf3Job, pace: Pace) -> Plan:
     client, server = iperf3_of(path.client_host), iperf3_of(path.server_host)
     conditions = check_versions(job, client, server)
     time = network_time(job.duration, job.omit, pace, path.time_compression)
-    # A path from outside this package may not accept `udp`.
+    # A path from outside this package might not accept `udp`.
     protocol = {"udp": True} if job.udp else {}
     envelope = path.envelope(streams=job.streams, reverse=job.reverse, **protocol)
     promised = envelope.promised if envelope is not None else None
