@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from operator import mul
 from statistics import fmean, median, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_cloudbench.limits.quantities import Rate, plain
 from pytest_cloudbench.verdicts.sample_statistics import student_t
@@ -32,16 +32,34 @@ _TIMES = ("mean_s", "min_s", "max_s", "p50_s", "p95_s", "p99_s", "p999_s")
 """What may be known of a latency."""
 
 
-def damage_of(obs: Any, means: Mapping[str, Rate]) -> str:
-    """Return what is wrong with a measurement, in words; "" if nothing is.
+class Damage(NamedTuple):
+    """What is wrong with a measurement, in words; "" if nothing is.
+
+    ``of_totals`` is True if only its samples and its totals contradict each other.
+    """
+
+    text: str
+    of_totals: bool = False
+
+
+SOUND = Damage("")
+
+
+def damage_of(obs: Any, means: Mapping[str, Rate]) -> Damage:
+    """Return what is wrong with a measurement.
 
     ``means`` holds its mean rates by the names of the columns of its series. A mean that is not a rate is left to the
     judges, who report that nothing was measured.
     """
     series, runtime_s = obs.series, obs.runtime_s
     if not (math.isfinite(runtime_s) and runtime_s >= 0):
-        return f"its run time is {runtime_s} s"
-    return next(filter(None, chain(_of_series(series, means, runtime_s), _of_latencies(obs))), "")
+        return Damage(f"its run time is {runtime_s} s")
+    for text in chain(_of_series(series, means), _of_latencies(obs)):
+        if text:
+            return Damage(text)
+    for text in _of_totals(series, means, runtime_s):
+        return Damage(text, of_totals=True)
+    return SOUND
 
 
 def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: float, runtime_s: float) -> bool:
@@ -77,13 +95,13 @@ def _highest_unseen(samples: Sequence[float]) -> float:
     return max(highest, min(fmean(samples) + above, _HIGHEST_OF_FEW * highest))
 
 
-def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iterator[str]:
+def _of_series(series: Any, means: Mapping[str, Rate]) -> Iterator[str]:
     if series is None:
         return
     yield getattr(series, "damage", "")
     seconds = list(series.seconds)
-    samples = {name: [plain(rate) for rate in getattr(series, name, None) or ()] for name in means}
-    for name, values in samples.items():
+    for name in means:
+        values = _samples(series, name)
         if values and len(values) != len(seconds):
             yield f"its series holds {len(seconds)} times but {len(values)} values of {name}"
         if not _are_amounts(values):
@@ -94,13 +112,21 @@ def _of_series(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iter
     if not _are_amounts(latencies):
         wrong = next(value for value in latencies if not _is_amount(value))
         yield f"its series holds a latency of {wrong} s"
-    if getattr(series, "of_devices", False):
+
+
+def _of_totals(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iterator[str]:
+    if series is None or getattr(series, "of_devices", False):
         return
-    lengths_s = _lengths(seconds)
+    lengths_s = _lengths(list(series.seconds))
     for name, mean in means.items():
-        if contradicts(samples[name], lengths_s, plain(mean), runtime_s):
-            seen = sum(map(mul, samples[name], lengths_s)) / sum(lengths_s)
+        samples = _samples(series, name)
+        if contradicts(samples, lengths_s, plain(mean), runtime_s):
+            seen = sum(map(mul, samples, lengths_s)) / sum(lengths_s)
             yield f"its samples have a mean of {type(mean)(seen)}, but the run has one of {mean}"
+
+
+def _samples(series: Any, name: str) -> list[float]:
+    return [plain(rate) for rate in getattr(series, name, None) or ()]
 
 
 def _of_times(seconds: Sequence[float], *, varies: bool) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_cloudbench.limits.quantities import Iops, Rate, plain
 from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.little import in_flight, inconsistent
-from pytest_cloudbench.verdicts.machine_delay import machine_share
+from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_share, machine_text
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import half_means
 from pytest_cloudbench.verdicts.timeline import Timeline
@@ -27,11 +27,23 @@ def unusable(run: Run, measured: Rate) -> Doubt | None:
     """
     if missing := run.missing(measured):
         return Doubt(missing)
-    if run.damage:
-        return Doubt(f"the measurement is damaged: {run.damage}")
+    if run.damage.text:
+        return _damaged(run)
     if run.reads_nothing:
         return Doubt(run.reads_nothing)
     return _other_loads(run) or inconsistent(run)
+
+
+def _damaged(run: Run) -> Doubt:
+    """Return the doubt about a run whose data are damaged.
+
+    If the machine under an embedded region lets a load's processes wait, they collect I/Os late: in another second, or
+    after the last sample.
+    """
+    text = f"the measurement is damaged: {run.damage.text}"
+    if run.damage.of_totals and machine_disturbed(run):
+        return Doubt(f"{text}; {machine_text(run)} may be why", machine_limited=True)
+    return Doubt(text)
 
 
 def _other_loads(run: Run) -> Doubt | None:

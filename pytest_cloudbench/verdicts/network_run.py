@@ -75,7 +75,7 @@ class NetworkRun(Run):
             whole=Bandwidth.of(obs.throughput),
             streams=streams,
             block_size=ONE_BYTE,
-            series=None if damage else obs.series,
+            series=None if damage.text else obs.series,
             damage=damage,
             envelope=envelope,
             machine_rate=envelope.bandwidth_of(machine[0]) if machine else None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, Level
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput, figure, plain
+from pytest_cloudbench.verdicts.damage import SOUND, Damage
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay, RateSeries
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timed_samples
@@ -86,8 +87,8 @@ class Run(ABC):
     """A run, or the part of it that is judged.
 
     ``where`` names the part as the end of a sentence (empty for a whole run), ``part_details`` holds its falls and
-    its begin and end in seconds of the test. ``damage`` says what is wrong with the run's data; its series is then
-    None. ``counters`` are those of the kind of run, None without any. Times are in seconds.
+    its begin and end in seconds of the test. ``damage`` says what is wrong with the run's data; if anything is, its
+    series is None. ``counters`` are those of the kind of run, None without any. Times are in seconds.
 
     ``job_limit`` is the limit that the job set on its own load, as it was given; None without one.
 
@@ -124,7 +125,7 @@ class Run(ABC):
     job_limit: Rate | None = None
     conditions: tuple[str, ...] = ()
     asked: Mapping[str, Any] = field(default_factory=dict)
-    damage: str = ""
+    damage: Damage = SOUND
     where: str = ""
     part_details: dict[str, Any] = field(default_factory=dict)
 

@@ -68,7 +68,7 @@ class StorageRun(Run):
             throughput_mib=obs.throughput_mib,
             block_size=obs.block_size,
             sequential=obs.sequential,
-            series=None if damage else obs.series,
+            series=None if damage.text else obs.series,
             damage=damage,
             envelope=obs.envelope or Envelope((), obs.block_size, obs.sequential),
             counters=obs.counters,

@@ -10,12 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from synthetic_networks import SyntheticSeries as NetworkSeries
 from synthetic_networks import network_run
-from synthetic_runs import run_of
+from synthetic_runs import STRONG_MACHINE, run_of
 
 from pytest_cloudbench import Iops, Outcome, Throughput
+from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.verdicts.capped_by import capped_by
 from pytest_cloudbench.verdicts.latency_limits import latency_at_most
+from pytest_cloudbench.verdicts.observation import MachineDelay
 from pytest_cloudbench.verdicts.reaches import reaches
 from pytest_cloudbench.verdicts.run import run_of as view
 from pytest_cloudbench.verdicts.sustains import sustains
@@ -35,7 +37,7 @@ def with_series(seconds, values, *, mean=None, runtime_s=60.0, **more):
 
 
 def damage(seconds=TIMES, values=(ONE,) * 60, **how):
-    return view(with_series(seconds, values, **how)).damage
+    return view(with_series(seconds, values, **how)).damage.text
 
 
 def without(seconds, *lost):
@@ -71,6 +73,46 @@ def test_samples_and_a_total_that_contradict_each_other_are_refused(factor):
     assert f"one of {Iops(ONE * factor)}" in text
 
 
+STARVED = MachineDelay(answered=1711, modelled_s=0.000618, late_s=0.0338)
+"""64 processes of fio, which shared 2 slow CPUs, collected a quarter of their I/Os after the last sample (measured)."""
+
+
+def on_region(run, delay):
+    return dataclasses.replace(
+        run, envelope=run_of(ONE, machine=STRONG_MACHINE).envelope, machine_delay=delay
+    )
+
+
+@pytest.mark.parametrize("judge", [reaches, capped_by])
+@given(factor=st.floats(0.01, 0.94) | st.floats(1.06, 10))
+def test_a_late_machine_may_be_why_samples_and_a_total_contradict_each_other(judge, factor):
+    """No test fails by what the machine under a region was measured to have done."""
+    run = with_series(TIMES, (ONE,) * 60, mean=ONE * factor)
+    calm = MachineDelay(answered=1711, modelled_s=run.latency_mean_s, late_s=0.0)
+    for delay, to_blame in ((STARVED, True), (calm, False), (None, False)):
+        verdict = judge(on_region(run, delay), "3,000 IOPS")
+        assert verdict.outcome is Outcome.INCONCLUSIVE
+        assert "mean of 3,000 IOPS" in str(verdict)
+        assert verdict.machine_limited is to_blame
+        assert (MACHINE_OWNER in str(verdict)) is to_blame
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        with_series(TIMES[::-1], (ONE,) * 60),
+        with_series(TIMES, (*[ONE] * 59, math.nan), mean=ONE),
+        with_series((), (), mean=ONE, damage="line 7 is not a sample"),
+        with_series(TIMES, (ONE,) * 60, mean=ONE / 2, latency_s=(-1.0,) * 60),
+    ],
+)
+def test_a_late_machine_explains_no_other_damage(run):
+    verdict = reaches(on_region(run, STARVED), "3,000 IOPS")
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "damaged" in str(verdict)
+    assert not verdict.machine_limited
+
+
 def test_samples_beyond_the_end_of_the_run_are_refused():
     assert "mean" in damage(runtime_s=40.0)
 
@@ -84,8 +126,8 @@ def test_a_stall_is_sound_if_the_total_shows_it_and_damage_if_not():
 
 def test_the_two_quantities_are_compared_with_their_own_total():
     run = with_series(TIMES, (ONE,) * 60)
-    assert view(run).damage == ""
-    text = view(dataclasses.replace(run, throughput_mib=run.throughput_mib * 2)).damage
+    assert view(run).damage.text == ""
+    text = view(dataclasses.replace(run, throughput_mib=run.throughput_mib * 2)).damage.text
     assert "11.72 MiB/s" in text
     assert "23.44 MiB/s" in text
 
@@ -121,7 +163,7 @@ def test_a_latency_that_is_no_time_is_refused_wherever_it_stands(wrong):
             SimpleNamespace(**vars(sound), latency=latency),
             SimpleNamespace(**vars(sound), latency=None, read=SimpleNamespace(latency=latency)),
         ):
-            assert name[:-2] in view(obs).damage
+            assert name[:-2] in view(obs).damage.text
             verdict = latency_at_most(obs, latency, {"p99": 0.06})
             assert verdict.outcome is Outcome.INCONCLUSIVE
             assert "damaged" in str(verdict)
@@ -130,9 +172,9 @@ def test_a_latency_that_is_no_time_is_refused_wherever_it_stands(wrong):
 
 def test_a_latency_that_is_not_known_is_no_damage():
     sound = with_series(TIMES, (ONE,) * 60, latency_s=(0.01,) * 59 + (None,))
-    assert view(dataclasses.replace(sound, latency_mean_s=math.nan)).damage == ""
+    assert view(dataclasses.replace(sound, latency_mean_s=math.nan)).damage.text == ""
     for wrong in (-0.001, math.inf):
-        assert "mean latency" in view(dataclasses.replace(sound, latency_mean_s=wrong)).damage
+        assert "mean latency" in view(dataclasses.replace(sound, latency_mean_s=wrong)).damage.text
 
 
 @pytest.mark.parametrize("runtime_s", [math.nan, math.inf, -60.0])
@@ -142,8 +184,10 @@ def test_a_run_time_that_is_no_time_is_refused(runtime_s):
 
 def test_networks_are_checked_alike():
     run = network_run(9.93)
-    assert view(run).damage == ""
-    assert "mean of 9.93 Gbit/s" in view(dataclasses.replace(run, throughput=Bandwidth.from_gbit(5))).damage
+    assert view(run).damage.text == ""
+    assert (
+        "mean of 9.93 Gbit/s" in view(dataclasses.replace(run, throughput=Bandwidth.from_gbit(5))).damage.text
+    )
     series = NetworkSeries(without(run.series.seconds, 30.0), run.series.throughput[1:])
     assert "lacks samples" in str(reaches(dataclasses.replace(run, series=series), "10 Gbit/s"))
 

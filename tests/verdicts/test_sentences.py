@@ -100,6 +100,10 @@ def of_rates():
     yield "reaches, storage, no rate", reaches(run_of(0.0), "80,000 IOPS")
     yield "reaches, storage, damaged", reaches(damaged, "80,000 IOPS")
     yield (
+        "reaches, storage, damaged by a late machine",
+        reaches(dataclasses.replace(late, iops=70_000, throughput_mib=70_000 / 256), "80,000 IOPS"),
+    )
+    yield (
         "reaches, storage, contradiction",
         reaches(dataclasses.replace(reached, latency_mean_s=reached.latency_mean_s * 3), "80,000 IOPS"),
     )
