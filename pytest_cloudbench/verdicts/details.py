@@ -8,7 +8,7 @@ from typing import Any
 from pytest_cloudbench.limits.quantities import Iops, Rate, plain
 from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.little import in_flight, inconsistent
-from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_share, machine_text
+from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text, machine_to_blame
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import half_means
 from pytest_cloudbench.verdicts.timeline import Timeline
@@ -41,7 +41,7 @@ def _damaged(run: Run) -> Doubt:
     after the last sample.
     """
     text = f"the measurement is damaged: {run.damage.text}"
-    if run.damage.of_totals and machine_disturbed(run):
+    if run.damage.of_totals and machine_to_blame(run):
         return Doubt(f"{text}; {machine_text(run)} may be why", machine_limited=True)
     return Doubt(text)
 
