@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -396,32 +396,29 @@ class Host:
 
     def add_node(self, node: Node) -> None:
         """Make a device node, with its links, in the /dev of the running instance."""
-        with self._open_dev() as dev:
+        with instance_directory(self.init_pid, "dev") as dev:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(node.name, dir_fd=dev)
             os.mknod(node.name, 0o060660, os.makedev(node.major, node.minor), dir_fd=dev)
             os.chmod(node.name, 0o660, dir_fd=dev)
             os.chown(node.name, 0, DISK_GROUP, dir_fd=dev)
-            for link in node.links:
-                with open_directory(dev, os.path.dirname(link), create=True) as directory:
-                    name = os.path.basename(link)
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(name, dir_fd=directory)
-                    os.symlink(f"/dev/{node.name}", name, dir_fd=directory)
+        for link in node.links:
+            place, name = os.path.split(f"dev/{link}")
+            with instance_directory(self.init_pid, place, create=True) as directory:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=directory)
+                os.symlink(f"/dev/{node.name}", name, dir_fd=directory)
         self._nodes[node.name] = node
         self.show_partitions()
 
     def remove_node(self, node: Node) -> None:
         """Remove a device node and its links from the /dev of the running instance."""
-        with self._open_dev() as dev:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(node.name, dir_fd=dev)
-            for link in node.links:
-                with (
-                    contextlib.suppress(OSError),
-                    open_directory(dev, os.path.dirname(link), create=False) as directory,
-                ):
-                    os.unlink(os.path.basename(link), dir_fd=directory)
+        with instance_directory(self.init_pid, "dev") as dev, contextlib.suppress(FileNotFoundError):
+            os.unlink(node.name, dir_fd=dev)
+        for link in node.links:
+            place, name = os.path.split(f"dev/{link}")
+            with contextlib.suppress(OSError), instance_directory(self.init_pid, place) as directory:
+                os.unlink(name, dir_fd=directory)
         self._nodes.pop(node.name, None)
         self.show_partitions()
 
@@ -445,16 +442,12 @@ class Host:
     def show_partitions(self) -> None:
         """Write the present devices and sizes into the instance's /proc/partitions."""
         text = self.parts.workshop.run(self._partitions)
-        with contextlib.suppress(OSError):  # it has just ended
-            root = os.open(f"/proc/{self.init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                with open_directory(root, "run", create=False) as directory:
-                    flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW
-                    file = os.open(os.path.basename(PARTITIONS_FILE), flags, dir_fd=directory)
-                    with open(file, "w", encoding="ascii") as partitions:
-                        partitions.write(text)
-            finally:
-                os.close(root)
+        place, name = os.path.split(PARTITIONS_FILE.lstrip("/"))
+        # The instance may have just ended.
+        with contextlib.suppress(OSError), instance_directory(self.init_pid, place) as directory:
+            file = os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=directory)
+            with open(file, "w", encoding="ascii") as partitions:
+                partitions.write(text)
 
     def shut_down_file_systems(self, major: int, minor: int) -> None:
         """Make the file systems on a device fail at once, as Linux does when an NVMe device is removed.
@@ -463,28 +456,13 @@ class Host:
         """
         try:
             mounts = Path(f"/proc/{self.init_pid}/mountinfo").read_text().splitlines()
-            root = os.open(f"/proc/{self.init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
         except OSError:  # it has ended
             return
-        try:
-            for fields in map(str.split, mounts):
-                if fields[2] == f"{major}:{minor}":
-                    point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
-                    with (
-                        contextlib.suppress(OSError),
-                        open_directory(root, point.strip("/"), create=False) as directory,
-                    ):
-                        fcntl.ioctl(directory, _FS_IOC_SHUTDOWN, _WITHOUT_THE_LOG)
-        finally:
-            os.close(root)
-
-    @contextlib.contextmanager
-    def _open_dev(self) -> Any:
-        descriptor = os.open(f"/proc/{self.init_pid}/root/dev", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        for fields in map(str.split, mounts):
+            if fields[2] == f"{major}:{minor}":
+                point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]).strip("/")
+                with contextlib.suppress(OSError), instance_directory(self.init_pid, point) as directory:
+                    fcntl.ioctl(directory, _FS_IOC_SHUTDOWN, _WITHOUT_THE_LOG)
 
 
 def _partition(major: int, minor: int, size: int, name: str) -> str:
@@ -492,9 +470,12 @@ def _partition(major: int, minor: int, size: int, name: str) -> str:
 
 
 @contextlib.contextmanager
-def open_directory(start: int, path: str, *, create: bool) -> Any:
-    """Open a directory below ``start``, never through a symbolic link: an instance could point one at this machine."""
-    descriptor = os.dup(start)
+def instance_directory(init_pid: int, path: str, *, create: bool = False) -> Iterator[int]:
+    """Open a directory of an instance, never through a symbolic link: the instance could point one at this machine.
+
+    ``init_pid`` is its process 1. ``path`` begins at its root, without a slash.
+    """
+    descriptor = os.open(f"/proc/{init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in path.split("/"):
             if create:

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from typing import IO, Literal
 
-from pytest_cloudbench.twin.hosts.hosts import Host, open_directory
+from pytest_cloudbench.twin.hosts.hosts import Host, instance_directory
 
 Ending = Literal["exited", "timed out", "cancelled"]
 
@@ -166,12 +166,8 @@ def _write(file: IO[bytes], data: bytes) -> None:
 
 def _instance_file(init_pid: int, directory: str, name: str) -> IO[bytes]:
     """Open a new unnamed file on an instance's disk; its space is free once it is closed."""
-    root = os.open(f"/proc/{init_pid}/root", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with open_directory(root, directory, create=True) as place:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            descriptor = os.open(name, flags, 0o600, dir_fd=place)
-            os.unlink(name, dir_fd=place)
-        return open(descriptor, "w+b", buffering=0)
-    finally:
-        os.close(root)
+    with instance_directory(init_pid, directory, create=True) as place:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        descriptor = os.open(name, flags, 0o600, dir_fd=place)
+        os.unlink(name, dir_fd=place)
+    return open(descriptor, "w+b", buffering=0)
