@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from botocore.model import OperationModel
@@ -26,37 +26,23 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Parameters of the protocol and of signatures in the query, which no action has.
 _OF_THE_PROTOCOL = re.compile(r"Action|Version|AWSAccessKeyId|Signature.*|Timestamp|X-Amz-.*")
 
+_CONVERTED = ("double", "float", "integer", "long", "timestamp")
+
 
 class RequestParser(EC2QueryParser):  # type: ignore[misc]  # moto is not typed here
     """moto's parser that refuses values of the wrong type."""
 
-    def _parse_integer(self, shape: Any, query_params: Any, prefix: str = "") -> Any:
-        return self._or_refuse(super()._parse_integer, shape, query_params, prefix)
-
-    def _parse_float(self, shape: Any, query_params: Any, prefix: str = "") -> Any:
-        return self._or_refuse(super()._parse_float, shape, query_params, prefix)
-
-    def _parse_timestamp(self, shape: Any, query_params: Any, prefix: str = "") -> Any:
-        return self._or_refuse(super()._parse_timestamp, shape, query_params, prefix)
-
-    def _parse_boolean(self, shape: Any, query_params: Any, prefix: str = "") -> Any:
-        if str(query_params.get(prefix, "true")).lower() not in ("true", "false"):
-            raise _of_other_type(prefix, query_params.get(prefix), "boolean")
-        return super()._parse_boolean(shape, query_params, prefix)
-
-    _parse_long, _parse_double = _parse_integer, _parse_float
-
-    def _or_refuse(self, parse: Callable[..., Any], shape: Any, query_params: Any, prefix: str) -> Any:
+    def _parse_shape(self, shape: Any, node: Any, prefix: str = "") -> Any:
+        kind = shape.type_name
         try:
-            return parse(shape, query_params, prefix)
+            if kind != "boolean" or str(node.get(prefix, "true")).lower() in ("true", "false"):
+                return super()._parse_shape(shape, node, prefix)
         except (ValueError, OverflowError):
-            raise _of_other_type(prefix, query_params.get(prefix), shape.type_name) from None
-
-
-def _of_other_type(name: str, value: Any, kind: str) -> Refusal:
-    return invalid_value(
-        f"Value ({value}) for parameter {name} is invalid. Expected: a value of type {kind}."
-    )
+            if kind not in _CONVERTED:
+                raise
+        raise invalid_value(
+            f"Value ({node.get(prefix)}) for parameter {prefix} is invalid. Expected: a value of type {kind}."
+        )
 
 
 @functools.cache
