@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from moto.core.utils import utcnow
+from moto.ec2 import utils as moto_utils
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
@@ -28,10 +29,11 @@ from pytest_cloudbench.limits.volume_types import VOLUME_TYPES
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.twin.slots import ZONES, Slot
 
-from .capacity_reservations import CapacityReservations, register_capacity_reservations
+from . import capacity_reservations, placement_groups
+from .capacity_reservations import CapacityReservations
 from .images import Image
 from .moto_loading import ACCOUNT, REGION
-from .placement_groups import PlacementGroups, register_placement_groups
+from .placement_groups import PlacementGroups
 from .region_network import AddressSource, NetworkBackend
 
 EBS_KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0c10dbe0-0000-4000-8000-00000000eb50"
@@ -322,8 +324,9 @@ class RegionBackend(NetworkBackend):
 def build_backend(slot: Slot, addresses: AddressSource, images: Mapping[str, Image]) -> RegionBackend:
     """Return the region's EC2 state, registered with moto, with the public SSM parameters of its images."""
     _complete_the_catalogue()
-    register_placement_groups()
-    register_capacity_reservations()
+    for kind in (placement_groups, capacity_reservations):  # resources with tags, which moto does not have
+        moto_utils.EC2_RESOURCE_TO_PREFIX[kind.RESOURCE_TYPE] = kind.ID_PREFIX
+        moto_utils.EC2_PREFIX_TO_RESOURCE[kind.ID_PREFIX] = kind.RESOURCE_TYPE
     backend = RegionBackend(slot, addresses, images)
     ec2_backends[ACCOUNT][REGION] = backend
     _publish_images(images)

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from moto.core.utils import utcnow
-from moto.ec2 import utils as moto_utils
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.moto_api._internal import mock_random
 
@@ -123,9 +122,3 @@ class CapacityReservations(dict[str, CapacityReservation]):
                 f"The Capacity Reservation {found.id} has room for {free} more instances; {count} were requested.",
             )
         return found
-
-
-def register_capacity_reservations() -> None:
-    """Register Capacity Reservations with moto as resources with tags."""
-    moto_utils.EC2_RESOURCE_TO_PREFIX[RESOURCE_TYPE] = ID_PREFIX
-    moto_utils.EC2_PREFIX_TO_RESOURCE[ID_PREFIX] = RESOURCE_TYPE

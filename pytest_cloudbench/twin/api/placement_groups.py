@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from moto.ec2 import utils as moto_utils
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.instances import InstancePlacement
 from moto.moto_api._internal import mock_random
@@ -80,12 +79,6 @@ class PlacementGroups(dict[str, PlacementGroup]):
             if group.id == group_id:
                 return group
         raise _unknown(group_id)
-
-
-def register_placement_groups() -> None:
-    """Register placement groups with moto as resources with tags."""
-    moto_utils.EC2_RESOURCE_TO_PREFIX[RESOURCE_TYPE] = ID_PREFIX
-    moto_utils.EC2_PREFIX_TO_RESOURCE[ID_PREFIX] = RESOURCE_TYPE
 
 
 def _unknown(name: str) -> Refusal:
