@@ -26,6 +26,8 @@ class RegionActions(EC2Response):  # type: ignore[misc]  # moto is not typed her
     RESPONSE_KEY_PATH_TO_TRANSFORMER: ClassVar[dict[str, Callable[[Any], Any]]] = {
         **EC2Response.RESPONSE_KEY_PATH_TO_TRANSFORMER,
         "CreateVolume.Volume.State": lambda _: "creating",
+        "AttachVolume.VolumeAttachment.State": lambda _: "attaching",
+        "DetachVolume.VolumeAttachment.State": lambda _: "detaching",
         "CreateSnapshot.Snapshot.State": lambda _: "pending",
         "ModifyVolumeResult.VolumeModification.ModificationState": lambda _: "modifying",
         "ModifyVolumeResult.VolumeModification.Progress": lambda _: 0,

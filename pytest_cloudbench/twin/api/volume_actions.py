@@ -103,7 +103,7 @@ class VolumeActions(RegionActions):
                 region.backend.set_attachment_status(volume, "attached")
 
         region.after(region.delay("volume_delay", "AttachVolume"), attached)
-        return ActionResult(_described(attachment, "attaching"))
+        return ActionResult(attachment)
 
     def detach_volume(self) -> Any:
         params, region = self.params, self.home
@@ -125,7 +125,7 @@ class VolumeActions(RegionActions):
                 region.after(region.delay("volume_delay", "DetachVolume"), detached)
             else:
                 _keep_detaching(region, volume, attachment)
-        return ActionResult(_described(attachment, "detaching"))
+        return ActionResult(attachment)
 
     def delete_volume(self) -> Any:
         region = self.home
@@ -265,18 +265,6 @@ class VolumeActions(RegionActions):
         if attachment.status == "attaching":
             raise incorrect_state(f"Volume '{volume.id}' is in the 'attaching' state.")
         return attachment
-
-
-def _described(attachment: Any, state: str) -> dict[str, Any]:
-    return {
-        "VolumeId": attachment.volume.id,
-        "InstanceId": attachment.instance.id,
-        "Device": attachment.device,
-        "EbsCardIndex": attachment.ebs_card_index,
-        "State": state,
-        "AttachTime": attachment.attach_time,
-        "DeleteOnTermination": attachment.delete_on_termination,
-    }
 
 
 def _try_to_detach(region: Region, volume: RegionVolume, instance_id: str, *, force: bool = False) -> bool:
