@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from pytest_cloudbench.twin.hosts.instance_memory import InstanceMemory
 from pytest_cloudbench.twin.network.cables import Network
@@ -26,11 +25,6 @@ class RegionParts:
     store: Store
     network: Network
     memory: InstanceMemory
-    time_compression: float = 1.0
-    models_latency: bool = True
-    outbound: Outbound | None = None
-
-    @property
-    def roots(self) -> Path:
-        """The directory of the root disks: only the region sees it, and it allows device nodes."""
-        return self.store.roots
+    time_compression: float
+    models_latency: bool
+    outbound: Outbound

@@ -130,7 +130,7 @@ def test_a_cable_is_shaped_before_its_instance_can_use_it(monkeypatch, tmp_path)
 
     monkeypatch.setattr(Host, "_spawn", lambda self: SimpleNamespace(pid=os.getpid()))
     (tmp_path / PLAN.instance_id / "disk").mkdir(parents=True)
-    memory = SimpleNamespace(hold=lambda *_: False)
+    memory, store = SimpleNamespace(hold=lambda *_: False), SimpleNamespace(roots=tmp_path)
     monkeypatch.setattr(Host, "_watch", lambda self, process: None)
     monkeypatch.setattr(
         Host, "_send", lambda self, line: order.append(line if line == b"plugged" else "plan")
@@ -138,7 +138,7 @@ def test_a_cable_is_shaped_before_its_instance_can_use_it(monkeypatch, tmp_path)
     monkeypatch.setattr(Host, "_expect", lambda self, event, deadline: order.append(event) or {"pid": 7})
     monkeypatch.setattr(Host, "_wait_for_sshd", lambda self, deadline: None)
     host = Host(
-        PLAN, SimpleNamespace(network=Switch(), workshop=Workshop(), roots=tmp_path, memory=memory),
+        PLAN, SimpleNamespace(network=Switch(), workshop=Workshop(), store=store, memory=memory),
         on_plugged=lambda pid: order.append(f"shaped in {pid}"), on_unplugging=lambda: None,
         on_shutdown=lambda reboots: None, cpus=tuple(os.sched_getaffinity(0)),
         _disk=Disk(), _booted_once=True,

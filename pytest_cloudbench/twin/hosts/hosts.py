@@ -153,7 +153,7 @@ class Host:
     @property
     def directory(self) -> Path:
         """The directory of its root disk."""
-        return self.parts.roots / self.plan.instance_id
+        return self.parts.store.roots / self.plan.instance_id
 
     @property
     def processes_file(self) -> str:
@@ -206,12 +206,7 @@ class Host:
             self.parts.memory.make_disk(plan.instance_id, disk)
             self._disk = self.parts.workshop.run(
                 lambda: RootDisk(
-                    disk,
-                    hostname,
-                    plan.private_ip,
-                    plan.login_user,
-                    keys,
-                    outbound=self.parts.outbound,
+                    disk, hostname, plan.private_ip, plan.login_user, keys, outbound=self.parts.outbound
                 )
             )
         assert self._disk is not None

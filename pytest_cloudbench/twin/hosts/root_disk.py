@@ -99,7 +99,7 @@ class RootDisk:
         login_user: str,
         authorized_keys: list[str],
         *,
-        outbound: Outbound | None = None,
+        outbound: Outbound,
     ) -> None:
         mountinfo = Path("/proc/thread-self/mountinfo").read_text()
         self.layers = [
@@ -202,20 +202,15 @@ class RootDisk:
         self._write("/etc/fstab", "")
         self._write("/etc/environment", "")
 
-    def _write_outbound(self, login_user: str, outbound: Outbound | None) -> None:
+    def _write_outbound(self, login_user: str, outbound: Outbound) -> None:
         """Let package managers use the proxy, which explains refusals, and all programs if it allows any host."""
         environment = {"PATH": LOGIN_PATH}
-        if outbound is not None:
-            for manager, text in _PROXIED.items():
-                if os.path.isdir(os.path.dirname(manager)):
-                    own = Path(manager).read_text(encoding="utf-8") if os.path.exists(manager) else ""
-                    self._write(manager, own + text.format(url=outbound.url))
-            if outbound.allows_some:
-                environment |= {
-                    "http_proxy": outbound.url,
-                    "https_proxy": outbound.url,
-                    "no_proxy": _NO_PROXY,
-                }
+        for manager, text in _PROXIED.items():
+            if os.path.isdir(os.path.dirname(manager)):
+                own = Path(manager).read_text(encoding="utf-8") if os.path.exists(manager) else ""
+                self._write(manager, own + text.format(url=outbound.url))
+        if outbound.allows_some:
+            environment |= {"http_proxy": outbound.url, "https_proxy": outbound.url, "no_proxy": _NO_PROXY}
         variables = " ".join(f"{name}={value}" for name, value in environment.items())
         kept = " ".join(name for name in environment if name != "PATH")
         self._write("/etc/ssh/sshd_config", _SSHD_CONFIG.format(environment=variables))

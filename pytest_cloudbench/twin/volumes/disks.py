@@ -173,7 +173,7 @@ class Disk:
             behind = os.dup(self.descriptor) if paced is None else paced.open()
             try:
                 self.loop = self.parts.workshop.run(
-                    lambda: bind_loop_device(behind, self.label, self.parts.roots)
+                    lambda: bind_loop_device(behind, self.label, self.parts.store.roots)
                 )
             finally:
                 os.close(behind)

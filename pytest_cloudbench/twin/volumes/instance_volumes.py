@@ -53,12 +53,12 @@ class InstanceVolumes:
         process = VolumeProcess(
             self._name,
             workshop=parts.workshop,
-            directory=parts.roots / f"{self._name}.volumes",
+            directory=parts.store.roots / f"{self._name}.volumes",
             records=parts.slot.directory,
         )
         try:
             self._path_s = parts.workshop.run(
-                lambda: measure_path(process, backing=backing, nodes=parts.roots)
+                lambda: measure_path(process, backing=backing, nodes=parts.store.roots)
             )
             process.limit(self._figures, self._state)
             process.pace(self._paced)

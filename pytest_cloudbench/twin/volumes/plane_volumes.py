@@ -61,7 +61,7 @@ class PlaneVolumes:
         with contextlib.ExitStack() as undo:
             disk = new_disk(volume_id, spec.size.bytes, spec.io_unit.bytes, self._parts)
             undo.callback(disk.close)
-            page_path = self._parts.roots / f"{volume_id}.page"
+            page_path = self._parts.store.roots / f"{volume_id}.page"
             page = self._workshop.run(lambda: VolumePage.create(str(page_path)))
             undo.callback(page.close)
             fetches = snapshot_id is not None
