@@ -112,15 +112,13 @@ def _serve(asked: argparse.Namespace) -> int:
         add_volume_types(
             parse_limits(asked.limits.read_text(encoding="utf-8"), str(asked.limits)).volume_types
         )
-    return serve(
-        keep=asked.keep,
-        backing=asked.backing,
-        owner=asked.owner,
-        time_compression=asked.time,
-        latency=asked.latency,
-        weather=asked.weather,
-        outbound=None if asked.outbound is None else [host for host in asked.outbound.split(",") if host],
-    )
+    options = {
+        "backing": asked.backing,
+        "time_compression": asked.time,
+        "latency": asked.latency,
+        "outbound": None if asked.outbound is None else [host for host in asked.outbound.split(",") if host],
+    }
+    return serve(asked.keep, asked.owner, asked.weather, options)
 
 
 def _down(asked: argparse.Namespace) -> int:

@@ -16,12 +16,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_cloudbench.limits.region_settings import EBS, package_digest
+from pytest_cloudbench.limits.region_settings import package_digest
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.weather import Weather
@@ -45,38 +45,24 @@ class CannotServe(RuntimeError):
         self.remedy = remedy
 
 
-def serve(
-    *,
-    keep: bool = False,
-    backing: Path | None = None,
-    owner: int | None = None,
-    time_compression: float = 1.0,
-    latency: str = EBS,
-    weather: Weather | None = None,
-    outbound: Sequence[str] | None = None,
-) -> int:
+def serve(keep: bool, owner: int | None, weather: Weather | None, options: dict[str, Any]) -> int:
     """Serve one region until a request to end; return the exit status of the process.
 
-    ``backing`` is a directory for the volumes' data (None: memory), ``owner`` the user id that may read a kept
-    region's key. For ``time_compression``, ``latency`` and ``outbound`` see `Plane`, for ``weather`` `Front`.
+    ``owner`` is the user id that may read a kept region's key. For ``weather`` see `Front`; ``options`` are the keyword
+    arguments of `Plane`.
     """
     try:
         _refuse_without_root()
         _refuse_without_moto()
-        options = {
-            "backing": backing,
-            "time_compression": time_compression,
-            "latency": latency,
-            "outbound": outbound,
-        }
-        return _serve(keep, owner, options, weather)
+        return _serve(keep, owner, weather, options)
     except CannotServe as error:
         _print_json({"error": str(error), "remedy": error.remedy})
         return CANNOT_SERVE
 
 
-def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weather | None) -> int:
+def _serve(keep: bool, owner: int | None, weather: Weather | None, options: dict[str, Any]) -> int:
     from pytest_cloudbench.twin.api.front import Front
+    from pytest_cloudbench.twin.api.moto_loading import REGION
 
     started = time.monotonic()
     digest = package_digest() if keep else ""
@@ -93,12 +79,12 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
         slot = _take_slot()
         closers.append(("the slot", slot.release))
         _log_to(slot.directory / "log")
-        plane = _make_plane(slot, options)
+        plane, outbound = _make_plane(slot, options), options["outbound"]
         closers.append(("the plane", lambda: _close_plane(plane, slot)))
         front.open(plane)
         access = Access(
             endpoint_url=front.url,
-            region=front.region_name,
+            region=REGION,
             access_key=front.access_key.key_id,
             secret_key=front.access_key.secret,
             ssh_from_cidr=f"{slot.caller_address}/32",
@@ -110,7 +96,7 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
             time_compression=plane.time_compression,
             latency=plane.latency,
             weather=str(weather or ""),
-            outbound=_outbound_words(options["outbound"]),
+            outbound=None if outbound is None else ",".join(sorted(outbound)),
         )
         write_record(slot.directory, access)
         if keep:
@@ -123,10 +109,6 @@ def _serve(keep: bool, owner: int | None, options: dict[str, Any], weather: Weat
         _close(closers)
         raise
     return 0 if _close(closers) else 1
-
-
-def _outbound_words(hosts: Sequence[str] | None) -> str | None:
-    return None if hosts is None else ",".join(sorted(hosts))
 
 
 def _print_json(message: dict[str, Any]) -> None:

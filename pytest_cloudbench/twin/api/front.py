@@ -63,7 +63,6 @@ class Front:
     def __init__(self, weather: Weather | None = None) -> None:
         self._weather = weather
         self.access_key: AccessKey = new_access_key()
-        self.region_name = REGION
         self._plane: Plane | None = None
         self._opened = threading.Event()
         self._loaded = threading.Event()

@@ -18,6 +18,7 @@ from .backend import RegionVolume, instance_catalogue
 from .descriptions import DescribedResult, describer_of
 from .instance_lifecycle import SPOT_INTERRUPTION, InstanceLifecycle, Launch
 from .launch_request import BlockDevice, LaunchRequest, admitted_launch, with_launch_template
+from .moto_loading import REGION
 from .placement_admission import refuse_crowded_start
 from .refusal import Refusal, invalid_combination, unsupported
 from .region_network import RegionInterface
@@ -240,7 +241,7 @@ class InstanceActions(RegionActions):
             [],
             instance_type=request.limits.name,
             is_instance_type_default=False,
-            region_name=self.region_name,
+            region_name=REGION,
             subnet_id=request.subnet.id,
             key_name=request.key_name,
             security_group_ids=list(request.group_ids),
@@ -309,11 +310,6 @@ class InstanceActions(RegionActions):
             volume, instance, device.device, delete_too=device.delete_on_termination, card=device.card
         )
         return volume
-
-    @property
-    def region_name(self) -> str:
-        name: str = self.home.backend.region_name
-        return name
 
 
 def _host_plan(instance: Any, request: LaunchRequest, ssh_after_s: float) -> HostPlan:
