@@ -17,7 +17,7 @@ import time
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_cloudbench.limits.region_settings import EBS, factor_words
 from pytest_cloudbench.twin.hosts.instance_memory import remove_groups
@@ -89,6 +89,9 @@ class Access(RegionRecord):
     package_digest: str
 
 
+R = TypeVar("R", bound=RegionRecord)
+
+
 def _serves_a_region(pid: int) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -111,20 +114,13 @@ def write_access(directory: Path, access: Access, owner: int) -> None:
 
 def read_access(slot: int, base: Path = BASE) -> Access | None:
     """Return the access to a kept region; None if there is none or it belongs to another user."""
-    content = _read(base / str(slot) / ACCESS_NAME)
-    return Access(**_known(Access, content)) if content else None
+    return _read(base / str(slot) / ACCESS_NAME, Access)
 
 
 def known_regions(base: Path = BASE) -> list[RegionRecord]:
     """Return all regions of this machine with a record, also those whose process has ended."""
-    found = [_read(base / str(number) / RECORD_NAME) for number in numbers_with_records(base)]
-    return [RegionRecord(**_known(RegionRecord, content)) for content in found if content]
-
-
-def _known(kind: type[RegionRecord], content: dict[str, Any]) -> dict[str, Any]:
-    """Leave out fields that only another version of this package has."""
-    names = {field.name for field in fields(kind)}
-    return {name: value for name, value in content.items() if name in names}
+    found = (_read(base / str(number) / RECORD_NAME, RegionRecord) for number in numbers_with_records(base))
+    return [record for record in found if record is not None]
 
 
 def _write(path: Path, content: dict[str, Any], *, mode: int, owner: int | None) -> None:
@@ -137,12 +133,13 @@ def _write(path: Path, content: dict[str, Any], *, mode: int, owner: int | None)
         json.dump(content, file)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path, kind: type[R]) -> R | None:
+    """Return a record, without fields that only another version of this package has; None if it cannot be read."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return kind(**{field.name: content[field.name] for field in fields(kind) if field.name in content})
+    except (OSError, ValueError, TypeError):
         return None
-    return content
 
 
 # --- status and end --------------------------------------------------------------------------------------
