@@ -13,6 +13,7 @@ import json
 import os
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -132,9 +133,6 @@ class LeasedRegion:
             code = self._process.wait(END_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise RegionUnavailable(_not_ended(self.record.pid)) from None
-        finally:
-            if self._process.stdout is not None:
-                self._process.stdout.close()
         if code != 0 and not self.end_was_reported:
             raise RegionUnavailable(
                 f"the embedded region ended with {_ending(code)}; its log is "
@@ -209,9 +207,7 @@ def _start_shared(folder: Path, arguments: Sequence[str]) -> RegionRecord:
     known: dict[str, Any] = {}
     try:
         with (folder / _LEASE).open("rb", buffering=0) as end:
-            record, process = _start(["serve", *arguments], stdin=end.fileno())
-        if process.stdout is not None:
-            process.stdout.close()
+            record, _ = _start(["serve", *arguments], stdin=end.fileno())
         known = asdict(record)
         return record
     except RegionUnavailable as error:
@@ -295,9 +291,7 @@ def start_leased_region(arguments: Sequence[str] = ()) -> LeasedRegion:
 
 def start_kept_region(arguments: Sequence[str] = ()) -> RegionRecord:
     """Start an embedded region that stays until ``cloudbench twin down``."""
-    record, process = _start(["serve", "--keep", *arguments], stdin=subprocess.DEVNULL)
-    if process.stdout is not None:
-        process.stdout.close()
+    record, _ = _start(["serve", "--keep", *arguments], stdin=subprocess.DEVNULL)
     return record
 
 
@@ -430,7 +424,7 @@ def _ending(code: int) -> str:
 def _as_root(command: list[str]) -> list[str]:
     if os.geteuid() == 0:
         return command
-    sudo = _which_sudo()
+    sudo = shutil.which("sudo", path=SUDO_PATH)
     if sudo is None:
         raise RegionUnavailable(
             "the embedded region needs root (namespaces, mounts, loop devices); this user is not root and "
@@ -448,12 +442,6 @@ def _can_be_root() -> bool:
     return False
 
 
-def _which_sudo() -> str | None:
-    import shutil
-
-    return shutil.which("sudo", path=SUDO_PATH)
-
-
 def _start(arguments: list[str], *, stdin: int) -> tuple[RegionRecord, subprocess.Popen[bytes]]:
     command = twin_command(*arguments, "--owner", str(os.getuid()))
     with tempfile.TemporaryFile() as complaints:
@@ -469,11 +457,13 @@ def _start(arguments: list[str], *, stdin: int) -> tuple[RegionRecord, subproces
             # a new session would also lose the terminal for which sudo remembers its permission.
             preexec_fn=os.setpgrp,  # noqa: PLW1509  (process_group= needs Python 3.11)
         )
-        try:
-            return RegionRecord.from_json(_ready_line(process, complaints, command)), process
-        except BaseException:
-            _abandon(process)
-            raise
+        assert process.stdout is not None
+        with process.stdout:
+            try:
+                return RegionRecord.from_json(_ready_line(process, complaints, command)), process
+            except BaseException:
+                _abandon(process)
+                raise
 
 
 def _ready_line(
@@ -528,8 +518,6 @@ def _abandon(process: subprocess.Popen[bytes]) -> None:
         _terminate(process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(30)
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
