@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_cloudbench.limits.quantities import Bandwidth
-from pytest_cloudbench.twin.network.flow_filter import LEAVES, MOST_PEERS, FlowClasses, Peers, flow_filter
+from pytest_cloudbench.twin.network.flow_filter import LEAVES, MOST_PEERS, Peers, flow_filter
 from pytest_cloudbench.twin.network.shaping import (
     BURST_S,
     CLUSTER_LEAVES,
@@ -97,7 +97,7 @@ def outside(answer):
     return FLOW_LEAVES <= minor(answer) < FLOW_LEAVES + LEAVES
 
 
-PLAIN = flow_filter(FlowClasses(SHARED, FLOW_LEAVES))
+PLAIN = flow_filter(Peers(), ())
 
 
 @given(
@@ -163,8 +163,7 @@ def test_other_packets_than_ipv4_are_not_flows():
     leaves=st.booleans(),
 )
 def test_flows_to_peers_and_only_those_have_the_classes_of_the_cluster(peers, others, ports, leaves):
-    classes = FlowClasses(SHARED, FLOW_LEAVES, CLUSTER_LEAVES if leaves else None, peers=Peers(peers))
-    program = flow_filter(classes)
+    program = flow_filter(Peers(peers), (CLUSTER_LEAVES,) if leaves else ())
     for peer in peers:
         got = minor(run(program, frame(peer, *ports)))
         assert CLUSTER_LEAVES <= got < CLUSTER_LEAVES + LEAVES if leaves else got == SHARED
@@ -181,14 +180,8 @@ def test_flows_to_peers_and_only_those_have_the_classes_of_the_cluster(peers, ot
 )
 def test_ena_express_carries_tcp_and_udp_only_between_ends_that_have_it(cluster, express, udp, ports, leaves):
     with_udp = frozenset(sorted(express)[:udp])
-    classes = FlowClasses(
-        SHARED,
-        FLOW_LEAVES,
-        CLUSTER_LEAVES,
-        EXPRESS_LEAVES if leaves else None,
-        Peers(cluster, express, with_udp),
-    )
-    program = flow_filter(classes)
+    first_leaves = (CLUSTER_LEAVES, EXPRESS_LEAVES) if leaves else (CLUSTER_LEAVES,)
+    program = flow_filter(Peers(cluster, express, with_udp), first_leaves)
 
     def kind(peer, protocol):
         got = minor(run(program, frame(peer, *ports, protocol=protocol)))
@@ -206,7 +199,7 @@ def test_ena_express_carries_tcp_and_udp_only_between_ends_that_have_it(cluster,
 def test_more_peers_than_supported_are_refused(which):
     many = frozenset(str(ipaddress.IPv4Address("198.18.0.0") + number) for number in range(MOST_PEERS + 1))
     with pytest.raises(ValueError, match="252 peers"):
-        flow_filter(FlowClasses(SHARED, FLOW_LEAVES, CLUSTER_LEAVES, peers=Peers(**{which: many})))
+        flow_filter(Peers(**{which: many}), (CLUSTER_LEAVES,))
 
 
 # --- commands ----------------------------------------------------------------------------------------

@@ -13,11 +13,15 @@ share a class with a probability of 1 in `LEAVES`.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 MAJOR = 1  # of the numbers of all classes
 LEAF_BITS = 9  # each new class costs the kernel a search of all: 512 take 20 ms, 2,048 take 300 ms
 LEAVES = 1 << LEAF_BITS
+SHARED = 2  # minor number of the class for all packets that are no flows
+# The first of the `LEAVES` for ordinary flows, for those in a cluster, and for those by ENA Express.
+FLOW_LEAVES, CLUSTER_LEAVES, EXPRESS_LEAVES = 0x1000, 0x2000, 0x3000
 MOST_PEERS = 251  # a jump reaches 255 instructions; a zone's /24 has no more addresses for instances
 
 _ETHERNET = 14  # bytes before the IP header
@@ -49,41 +53,24 @@ class Peers:
     express_udp: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class FlowClasses:
-    """Minor numbers of classes: ``leaves`` is the first of `LEAVES` for flows, ``shared`` is for all other packets.
-
-    Flows to addresses in ``peers`` have the `LEAVES` from ``cluster_leaves`` or ``express_leaves`` on. If that is None,
-    they have no limit of their own and use ``shared``.
-    """
-
-    shared: int
-    leaves: int
-    cluster_leaves: int | None = None
-    express_leaves: int | None = None
-    peers: Peers = Peers()
-
-
 @dataclass
 class _Program:
-    """Instructions (code, jump if true, jump if false, number). Jumps name labels; "" is the next instruction."""
+    """Instructions (code, jump if true, number). Jumps name labels; "" is the next instruction."""
 
-    code: list[tuple[int, str, str, int]] = field(default_factory=list)
+    code: list[tuple[int, str, int]] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
 
-    def do(self, code: int, number: int = 0, *, true: str = "", false: str = "") -> None:
-        self.code.append((code, true, false, number))
+    def do(self, code: int, number: int = 0, *, true: str = "") -> None:
+        self.code.append((code, true, number))
 
     def label(self, name: str) -> None:
         self.labels[name] = len(self.code)
 
     def bytecode(self) -> str:
         lines = []
-        for place, (code, true, false, number) in enumerate(self.code):
-            steps = [self.labels[label] - place - 1 if label else 0 for label in (true, false)]
-            lines.append(
-                f"{code} 0 0 {steps[0]}" if code == _JUMP else f"{code} {steps[0]} {steps[1]} {number}"
-            )
+        for place, (code, true, number) in enumerate(self.code):
+            steps = self.labels[true] - place - 1 if true else 0
+            lines.append(f"{code} 0 0 {steps}" if code == _JUMP else f"{code} {steps} 0 {number}")
         return f"{len(lines)},{','.join(lines)}"
 
 
@@ -92,9 +79,7 @@ def class_number(minor: int) -> int:
     return MAJOR << 16 | minor
 
 
-def _faster(
-    program: _Program, addresses: frozenset[str], leaves: int | None, shared: int, other: str
-) -> None:
+def _faster(program: _Program, addresses: frozenset[str], leaves: int | None, other: str) -> None:
     """Add a jump to "hash" for flows to these addresses, with the first of their leaves; else a jump to ``other``."""
     if len(addresses) > MOST_PEERS:
         raise ValueError(f"{len(addresses)} peers of one instance: at most {MOST_PEERS} are supported")
@@ -104,21 +89,26 @@ def _faster(
     program.do(_JUMP, true=other)
     program.label(f"instead of {other}")
     if leaves is None:
-        program.do(_ANSWER_NUMBER, class_number(shared))
+        program.do(_ANSWER_NUMBER, class_number(SHARED))
     else:
         program.do(_LOAD_NUMBER, class_number(leaves))
         program.do(_JUMP, true="hash")
 
 
-def flow_filter(classes: FlowClasses) -> str:
-    """Return the program for `tc`: "length,code jt jf k,...". Raises ValueError for more than `MOST_PEERS` peers."""
+def flow_filter(peers: Peers, leaves: Collection[int]) -> str:
+    """Return the program for `tc`: "length,code jt jf k,...". Raises ValueError for more than `MOST_PEERS` peers.
+
+    ``leaves`` has `CLUSTER_LEAVES` and `EXPRESS_LEAVES` if such flows have a limit. Without one they use `SHARED`.
+    """
     program = _Program()
+    cluster_leaves, express_leaves = (
+        first if first in leaves else None for first in (CLUSTER_LEAVES, EXPRESS_LEAVES)
+    )
     do = program.do
     do(_LOAD_HALF, _AT_TYPE)
     do(_IF_EQUAL, _IPV4, true="ip")
-    do(_ANSWER_NUMBER, class_number(classes.shared))
+    do(_ANSWER_NUMBER, class_number(SHARED))
     program.label("ip")
-    peers = classes.peers
     for protocol, addresses in ((_TCP, peers.express), (_UDP, peers.express_udp)):
         if addresses:
             after = f"not protocol {protocol} by ENA Express"
@@ -126,12 +116,12 @@ def flow_filter(classes: FlowClasses) -> str:
             do(_IF_EQUAL, protocol, true=f"protocol {protocol}")
             do(_JUMP, true=after)
             program.label(f"protocol {protocol}")
-            _faster(program, addresses, classes.express_leaves, classes.shared, after)
+            _faster(program, addresses, express_leaves, after)
             program.label(after)
     if peers.cluster:
-        _faster(program, peers.cluster, classes.cluster_leaves, classes.shared, "not in the cluster")
+        _faster(program, peers.cluster, cluster_leaves, "not in the cluster")
         program.label("not in the cluster")
-    do(_LOAD_NUMBER, class_number(classes.leaves))
+    do(_LOAD_NUMBER, class_number(FLOW_LEAVES))
     program.label("hash")
     do(_STORE, _BASE)
     do(_LOAD_WORD, _AT_DESTINATION)

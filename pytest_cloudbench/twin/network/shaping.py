@@ -20,13 +20,18 @@ from pytest_cloudbench.limits.network import (
     FLOW_LIMIT_WITH_ENA_EXPRESS,
 )
 from pytest_cloudbench.limits.quantities import Throughput
-from pytest_cloudbench.twin.network.flow_filter import LEAVES, MAJOR, FlowClasses, Peers, flow_filter
+from pytest_cloudbench.twin.network.flow_filter import (
+    CLUSTER_LEAVES,
+    EXPRESS_LEAVES,
+    FLOW_LEAVES,
+    LEAVES,
+    MAJOR,
+    SHARED,
+    Peers,
+    flow_filter,
+)
 
 WHOLE = 1  # minor number of the class that holds the instance
-SHARED = 2
-FLOW_LEAVES = 0x1000
-CLUSTER_LEAVES = 0x2000
-EXPRESS_LEAVES = 0x3000
 
 BURST_S = 0.020
 """A class may catch up on this many seconds in which it could not send because this machine was busy."""
@@ -62,18 +67,12 @@ class Shape:
             limits[EXPRESS_LEAVES] = FLOW_LIMIT_WITH_ENA_EXPRESS
         return {first: limit for first, limit in limits.items() if limit < self.highest}
 
-    def flow_classes(self, peers: Peers) -> FlowClasses:
-        """Return the classes of its flows, for peers with these addresses."""
-        return FlowClasses(
-            SHARED,
-            FLOW_LEAVES,
-            CLUSTER_LEAVES if CLUSTER_LEAVES in self.leaves else None,
-            EXPRESS_LEAVES if EXPRESS_LEAVES in self.leaves else None,
-            Peers(
-                peers.cluster if self.in_cluster else frozenset(),
-                peers.express if self.express else frozenset(),
-                peers.express_udp if self.express_udp else frozenset(),
-            ),
+    def faster_peers(self, peers: Peers) -> Peers:
+        """Return those of the peers to which its flows may be faster."""
+        return Peers(
+            peers.cluster if self.in_cluster else frozenset(),
+            peers.express if self.express else frozenset(),
+            peers.express_udp if self.express_udp else frozenset(),
         )
 
 
@@ -117,7 +116,8 @@ def ingress_commands(device: str, rate: Throughput, highest: Throughput) -> list
 
 
 def _filter(verb: str, device: str, shape: Shape, peers: Peers) -> str:
-    return f'filter {verb} dev {device} {_FILTER} "{flow_filter(shape.flow_classes(peers))}"'
+    program = flow_filter(shape.faster_peers(peers), shape.leaves)
+    return f'filter {verb} dev {device} {_FILTER} "{program}"'
 
 
 def _whole(device: str, rate: Throughput) -> str:
