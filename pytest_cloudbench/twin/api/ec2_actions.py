@@ -106,24 +106,12 @@ class OtherActions(RegionActions):
 
     def describe_launch_templates(self) -> Any:
         """Describe all requested templates with their current tags; moto shows 15, with their original tags."""
-        found = self.home.backend.describe_launch_templates(
-            template_names=self.params.get("LaunchTemplateNames") or [],
-            template_ids=self.params.get("LaunchTemplateIds") or [],
-            filters={},
-        )
-        templates = [
-            {
-                "CreateTime": template.create_time,
-                "CreatedBy": f"arn:aws:iam::{ACCOUNT}:root",
-                "DefaultVersionNumber": template.default_version_number,
-                "LatestVersionNumber": template.latest_version_number,
-                "LaunchTemplateId": template.id,
-                "LaunchTemplateName": template.name,
-                "Tags": template.get_tags(),
-            }
-            for template in found
-        ]
-        return ActionResult({"LaunchTemplates": templates})
+        self.params["MaxResults"] = sys.maxsize  # pages are made afterwards
+        answer = super().describe_launch_templates()
+        for described in answer.result["LaunchTemplates"]:
+            template = self.home.backend.launch_templates[described["LaunchTemplateId"]]
+            described["Tags"] = template.get_tags()
+        return answer
 
     def describe_launch_template_versions(self) -> Any:
         self.params["MaxResults"] = sys.maxsize  # moto shows 15; pages are made afterwards
