@@ -74,15 +74,13 @@ class InstanceLifecycle:
         set_state(instance, "pending")
         delay = self._region.delay("instance_delay", "RunInstances")
         weather = self._region.weather
-        reserved = instance.capacity_reservation_id is not None
-        if (
+        lacks_capacity = (
             weather is not None
-            and not reserved
+            and instance.capacity_reservation_id is None
             and weather.lacks_capacity_later(instance.instance_type, instance.availability_zone)
-        ):
-            self._region.queues.submit(instance.id, lambda: self._refuse_late(launch, delay))
-        else:
-            self._region.queues.submit(instance.id, lambda: self._boot(launch, delay))
+        )
+        work = self._refuse_late if lacks_capacity else self._boot
+        self._region.queues.submit(instance.id, lambda: work(launch, delay))
 
     def start(self, instance: Any) -> None:
         """Boot a stopped instance with its address, volumes and root file system."""
