@@ -49,9 +49,8 @@ def serve_metadata(region: Region, plan: HostPlan, pid: int) -> Callable[[], Non
         opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            opened.setsockopt(
-                socket.IPPROTO_IP, _IP_FREEBIND, 1
-            )  # the instance takes the address while it boots
+            # The instance takes the address while it boots.
+            opened.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
             opened.bind((METADATA_ADDRESS, 80))
             opened.listen(128)
         except BaseException:

@@ -20,9 +20,8 @@ from .objects import operation_of
 from .refusal import Refusal, unauthorised
 from .throttling import TokenBuckets, names_resources
 
-SPOT_NOTICE_S = (
-    120.0  # Amazon EC2 User Guide, "Spot Instance interruption notices": two minutes, read 2026-11
-)
+# Amazon EC2 User Guide, "Spot Instance interruption notices": two minutes, read 2026-11.
+SPOT_NOTICE_S = 120.0
 
 
 class RegionWeather:

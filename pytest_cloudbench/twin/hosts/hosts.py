@@ -330,9 +330,8 @@ class Host:
 
         if self.public_ip or self.plan.netmask is None:
             return connect()
-        return linux.in_network_namespace(
-            f"/proc/{self.init_pid}/ns/net", connect
-        )  # this machine has no route to it
+        # This machine has no route to it.
+        return linux.in_network_namespace(f"/proc/{self.init_pid}/ns/net", connect)
 
     def _wait_for_sshd(self, deadline: float) -> None:
         pause_s = 0.002

@@ -20,9 +20,8 @@ from pytest_cloudbench.twin.network.shaping import BURST_S, QUANTUM, WHOLE
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, sender
 _CLASS = struct.Struct("=BBHiIII")  # tcmsg: family, padding, interface, class, parent, info
 _ATTRIBUTE = struct.Struct("=HH")
-_HTB = struct.Struct(
-    "=" + "BBHhHI" * 2 + "5I"
-)  # tc_htb_opt: rate and ceiling, then bursts, quantum, level, priority
+# tc_htb_opt: rate and ceiling, then bursts, quantum, level, priority
+_HTB = struct.Struct("=" + "BBHhHI" * 2 + "5I")
 _NEW_CLASS, _GET_CLASS = 40, 42
 _ERROR = 2
 _REQUEST, _ACKNOWLEDGE, _ECHO = 1, 4, 8

@@ -65,11 +65,7 @@ class Store:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        workshop: Workshop,
-        backing: Path | None,
-        regions: Callable[[], int] = lambda: 1,
+        self, directory: Path, workshop: Workshop, backing: Path | None, regions: Callable[[], int]
     ) -> None:
         self._regions = regions
         self.in_memory = backing is None
