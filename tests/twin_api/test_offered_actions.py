@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from botocore.waiter import WaiterModel
+from offered_tables import documented_table
 from region_calls import Calls, until
 
 from pytest_cloudbench.twin.api.listing import listing_of
 from pytest_cloudbench.twin.api.moto_loading import load_moto
-from pytest_cloudbench.twin.api.offered import ACTIONS, OFFERED, documented_table
+from pytest_cloudbench.twin.api.offered import ACTIONS, OFFERED
 
 PAGE = Path(__file__).parents[2] / "docs" / "region.md"
 load_moto()
@@ -182,5 +183,5 @@ def test_offered_actions_exist(module_calls: Calls) -> None:
 
 
 def test_the_documented_table_is_that_of_the_code() -> None:
-    """`python -m pytest_cloudbench.twin.api.offered docs/region.md` writes it."""
+    """`python tests/twin_api/offered_tables.py docs/region.md` writes it."""
     assert documented_table() in PAGE.read_text(encoding="utf-8")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 OFFERED: dict[str, tuple[str, ...]] = {
     "instances": (
         "RunInstances",
@@ -120,39 +117,3 @@ OFFERED: dict[str, tuple[str, ...]] = {
 """The names of the actions, by subject."""
 
 ACTIONS = frozenset(action for actions in OFFERED.values() for action in actions)
-
-_BEGIN, _END = "<!-- offered actions: begin -->\n", "<!-- offered actions: end -->\n"
-
-
-def documented_table() -> str:
-    """Return the tables of docs/region.md: the actions, and the filters of describe actions."""
-    from .listing import listing_of
-
-    lines = [_BEGIN, "| about | actions |", "|---|---|"]
-    lines += [f"| {about} | {', '.join(actions)} |" for about, actions in OFFERED.items()]
-    lines += ["", "| action | filters | filters of EC2 that are refused |", "|---|---|---|"]
-    for action in sorted(ACTIONS):
-        listing = listing_of(action)
-        if listing is not None and listing.filters is not None:
-            offered, refused = listing.filters.offered, listing.filters.not_offered
-            lines.append(f"| {action} | {_code(offered)} | {_code(refused)} |")
-    return "\n".join([lines[0].rstrip("\n"), *lines[1:], _END])
-
-
-def _code(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def main(path: str) -> None:
-    """Write the tables into a page, between the markers."""
-    from .moto_loading import load_moto
-
-    load_moto()
-    page = Path(path)
-    before, _, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
-    after = rest.partition(_END)[2]
-    page.write_text(before + documented_table() + after, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
