@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_cloudbench.limits.quantities import GIB
-from pytest_cloudbench.twin.hosts.root_disk import LOGIN_PATH
+from pytest_cloudbench.twin.hosts.instance_commands import LOGIN_PATH
 
 State = Literal["ok", "missing", "limited"]
 _APT = "apt-get install -y {}"

@@ -41,12 +41,13 @@ from pytest_cloudbench.twin import linux
 from pytest_cloudbench.twin.hosts.instance_commands import (
     BOOT_FINISHED,
     FAILED_SCRIPTS,
+    LOGIN_PATH,
     PARTITIONS_FILE,
     ROOT_DISK_FILE,
 )
 
 _ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": LOGIN_PATH,
     "HOME": "/root",
     "LANG": "C.UTF-8",
     "USER": "root",
@@ -66,7 +67,7 @@ CONGESTION_CONTROL = ("cubic", "reno")
 POWERED_OFF = 10
 REBOOTS = 11
 _SHUTDOWNS = {signal.SIGTERM: 0, signal.SIGUSR1: REBOOTS, signal.SIGUSR2: POWERED_OFF}
-_DISK_GROUP = 6
+DISK_GROUP = 6  # the number of the group disk in every distribution
 METADATA_ADDRESS = "169.254.169.254"
 _GRACE_S = 0.5
 _UNMOUNT_S = 10.0
@@ -260,7 +261,7 @@ def _build_dev(dev: str, nodes: list[dict[str, Any]]) -> None:
             linux.mount(kind, f"{dev}/{name}", kind, linux.MS_NOSUID | linux.MS_NOEXEC, options)
     for node in nodes:
         os.mknod(f"{dev}/{node['name']}", stat.S_IFBLK | 0o660, os.makedev(node["major"], node["minor"]))
-        os.chown(f"{dev}/{node['name']}", 0, _DISK_GROUP)
+        os.chown(f"{dev}/{node['name']}", 0, DISK_GROUP)
         for link in node["links"]:
             os.makedirs(f"{dev}/{os.path.dirname(link)}", mode=0o755, exist_ok=True)
             os.symlink(f"/dev/{node['name']}", f"{dev}/{link}")

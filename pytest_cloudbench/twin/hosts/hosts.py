@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.limits.network_options import PLAIN_NETWORK, NetworkOptions
 from pytest_cloudbench.twin import linux
-from pytest_cloudbench.twin.hosts.boot import POWERED_OFF, REBOOTS
+from pytest_cloudbench.twin.hosts.boot import DISK_GROUP, POWERED_OFF, REBOOTS
 from pytest_cloudbench.twin.hosts.instance_commands import (
     ALLOWANCES_DIRECTORY,
     COUNTERS_DIRECTORY,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pytest_cloudbench.limits.network_credits import NetworkCredits, ShapedRates
     from pytest_cloudbench.twin.region_parts import RegionParts
 
-DISK_GROUP = 6  # the number of the group disk in every distribution
 _BOOT_S = 30.0
 _STOP_S = 20.0
 _KILL_S = 5.0

@@ -5,6 +5,7 @@ keeps up to date in files, which the instance can only read: one per volume (vol
 interface (network/governor.py). All are shell scripts, because an instance cannot rely on any Python.
 """
 
+LOGIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 COUNTERS_DIRECTORY = "/run/ebs-counters"
 ALLOWANCES_DIRECTORY = "/run/ena-allowances"
 ROOT_DISK_FILE = "/run/root-disk"

@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_cloudbench.twin.hosts.instance_commands import COMMANDS
+from pytest_cloudbench.twin.hosts.instance_commands import COMMANDS, LOGIN_PATH
 from pytest_cloudbench.twin.network.outbound import Outbound
 
 SYSTEM_DIRECTORIES = frozenset(
@@ -28,7 +28,6 @@ _HIDDEN_BELOW = {
 }  # fmt: skip
 # Mount points of this machine with parts of the system, which need a layer of their own.
 _SEPARATE_MOUNTS = ("/usr", "/usr/local", "/var", "/opt", "/nix", "/nix/store", "/gnu/store")
-LOGIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIRST_HUMAN_ID = 1000
 _LAST_HUMAN_ID = 59_999
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import IO, Literal
 
 from pytest_cloudbench.twin.hosts.hosts import Host, instance_directory
+from pytest_cloudbench.twin.hosts.instance_commands import LOGIN_PATH
 
 Ending = Literal["exited", "timed out", "cancelled"]
 
@@ -85,7 +86,7 @@ class RunningScript:
                     bufsize=0,
                     cwd="/",
                     env={
-                        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                        "PATH": LOGIN_PATH,
                         "LANG": "C.UTF-8",
                         "AWS_SSM_INSTANCE_ID": instance_id,
                         "AWS_SSM_REGION_NAME": region,
