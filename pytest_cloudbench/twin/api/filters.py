@@ -28,10 +28,7 @@ _MARKUP = re.compile(r"<(/?)ul>|<li>\s*<p>\s*<code>([^<]+)</code>")
 # filter on a value that EC2 describes for every item but this region does not.
 _PATHS: Mapping[str, Mapping[str, str | None]] = {
     "DescribeAvailabilityZones": {"group-long-name": None},
-    "DescribeDhcpOptions": {
-        "key": "dhcpConfigurationSet.key",
-        "value": "dhcpConfigurationSet.valueSet.value",
-    },
+    "DescribeDhcpOptions": {"value": "dhcpConfigurationSet.valueSet.value"},
     "DescribeImages": {
         "manifest-location": "imageLocation",
         "owner-alias": "imageOwnerAlias",
@@ -55,8 +52,6 @@ _PATHS: Mapping[str, Mapping[str, str | None]] = {
         ),
         "group-id": "groupSet.groupId",
         "group-name": "groupSet.groupName",
-        "instance.group-id": "groupSet.groupId",
-        "instance.group-name": "groupSet.groupName",
         "launch-index": "amiLaunchIndex",
         "network-interface.attachment.instance-id": "instanceId",
         "network-interface.attachment.instance-owner-id": "ownerId",
@@ -69,7 +64,6 @@ _PATHS: Mapping[str, Mapping[str, str | None]] = {
     "DescribeLaunchTemplateVersions": {
         "iam-instance-profile": "launchTemplateData.iamInstanceProfile",
         "is-default-version": "defaultVersion",
-        "network-card-index": "launchTemplateData.networkInterfaceSet.networkCardIndex",
     },
     "DescribeNetworkAcls": {
         "association.association-id": "associationSet.networkAclAssociationId",
