@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -51,37 +51,39 @@ class Plane:
         self.time_compression = time_compression
         self._inventory = Inventory()
         record = MachineRecord(slot.base)
+        self._errors: list[str] = []
         with contextlib.ExitStack() as undo:
-            self._workshop = Workshop()
-            undo.callback(self._workshop.close)
-            self.store = Store(slot.directory, self._workshop, backing, partial(regions_at_most, slot.base))
-            undo.callback(self.store.close)
-            memory = InstanceMemory(slot, self._workshop, self.store.root_disks_bytes)
-            undo.callback(memory.close)
-            self.network = Network(slot, self._workshop)
-            undo.callback(self.network.close)
+            workshop = Workshop()
+            undo.callback(self._close_safely, "workshop", workshop.close)
+            self.store = Store(slot.directory, workshop, backing, partial(regions_at_most, slot.base))
+            undo.callback(self._close_safely, "store", self.store.close)
+            memory = InstanceMemory(slot, workshop, self.store.root_disks_bytes)
+            undo.callback(self._close_safely, "memory of instances", memory.close)
+            self.network = Network(slot, workshop)
+            undo.callback(self._close_safely, "network", self.network.close)
             self.governor = NetworkGovernor(
                 self.network.open_counters(),
                 time_compression=time_compression,
                 on_carried=lambda rate: record.update_network(rate * PAYLOAD_SHARE),
             )
-            undo.callback(self.governor.close)
+            undo.callback(self._close_safely, "network's governor", self.governor.close)
             hosts = set() if outbound is None else {*package_hosts(), *outbound}
-            self._outbound = Outbound(slot.caller_address, slot.interface, hosts)
-            undo.pop_all()
+            proxy = Outbound(slot.caller_address, slot.interface, hosts)
+            undo.callback(self._close_safely, "outbound proxy", proxy.close)
+            self._undo = undo.pop_all()
         parts = RegionParts(
             slot,
-            self._workshop,
+            workshop,
             self.store,
             self.network,
             memory,
             time_compression,
             models_latency=latency == EBS,
-            outbound=self._outbound,
+            outbound=proxy,
         )
-        self._memory = memory
         self.machine = Machine(parts, record)
         self.volumes = PlaneVolumes(self._inventory, parts)
+        self._undo.callback(self._close_safely, "snapshots", self.volumes.snapshots.close)
         self.instances = PlaneInstances(
             self._inventory, parts, self.governor, self.volumes.release, self.machine.disks
         )
@@ -93,35 +95,19 @@ class Plane:
                 return
             self._inventory.closed = True
         self.machine.close()
-        errors: list[str] = []
-
-        @contextlib.contextmanager
-        def collecting(what: str) -> Iterator[None]:
-            try:
-                yield
-            except Exception as error:
-                _log.exception("while removing %s", what)
-                errors.append(f"{what}: {error}")
-
         for instance_id, instance in list(self._inventory.instances.items()):
-            with collecting(instance_id):
-                instance.host.kill()
+            self._close_safely(instance_id, instance.host.kill)
         for instance_id in list(self._inventory.instances):
-            with collecting(instance_id):
-                self.instances.terminate(instance_id)
+            self._close_safely(instance_id, partial(self.instances.terminate, instance_id))
         for volume_id in list(self._inventory.volumes):
-            with collecting(volume_id):
-                self.volumes.delete_disk(volume_id)
-        for what, close in (
-            ("outbound proxy", self._outbound.close),
-            ("network's governor", self.governor.close),
-            ("network", self.network.close),
-            ("memory of instances", self._memory.close),
-            ("snapshots", self.volumes.snapshots.close),
-            ("store", self.store.close),
-            ("workshop", self._workshop.close),
-        ):
-            with collecting(what):
-                close()
-        if errors:
-            raise PlaneError("the region could not remove everything: " + "; ".join(errors))
+            self._close_safely(volume_id, partial(self.volumes.delete_disk, volume_id))
+        self._undo.close()
+        if self._errors:
+            raise PlaneError("the region could not remove everything: " + "; ".join(self._errors))
+
+    def _close_safely(self, what: str, close: Callable[[], object]) -> None:
+        try:
+            close()
+        except Exception as error:
+            _log.exception("while removing %s", what)
+            self._errors.append(f"{what}: {error}")
