@@ -188,15 +188,13 @@ class CapacityReservationActions(RegionActions):
         params, backend = self.params, self.home.backend
         if params.get("Tenancy") == "dedicated":
             raise unsupported("This region has no dedicated hosts.")
-        name = required(params.get("InstanceType"), "InstanceType")
+        name = params["InstanceType"]
         instance_admission.admitted_type(name, instance_catalogue())
         asked_zone = required(params.get("AvailabilityZone"), "AvailabilityZone")
         zone = instance_admission.admitted_zone(
             name, asked_zone, backend.zones_offering(name), backend.zone_names
         )
-        asked_count = params.get("InstanceCount")
-        required(asked_count is not None, "InstanceCount")
-        count = instance_admission.admitted_count(asked_count, None)
+        count = instance_admission.admitted_count(params["InstanceCount"], None)
         self.error_on_dryrun()
         if known := self.home.tokens.recall("CreateCapacityReservation", params):
             return ActionResult({"CapacityReservation": known})
