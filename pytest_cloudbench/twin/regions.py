@@ -51,7 +51,11 @@ class RegionRecord:
     @property
     def alive(self) -> bool:
         """True if that process still runs and serves a region."""
-        return _serves_a_region(self.pid)
+        try:
+            words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return b"serve" in words and any(word.startswith(b"pytest_cloudbench.twin") for word in words)
 
     @property
     def uptime_s(self) -> float:
@@ -90,14 +94,6 @@ class Access(RegionRecord):
 
 
 R = TypeVar("R", bound=RegionRecord)
-
-
-def _serves_a_region(pid: int) -> bool:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return b"serve" in words and any(word.startswith(b"pytest_cloudbench.twin") for word in words)
 
 
 def write_record(directory: Path, record: RegionRecord) -> None:

@@ -87,7 +87,6 @@ class _Service:
         self._lock = threading.Lock()
 
     def new_token(self, lifetime_s: int) -> str:
-        """Return a token that is valid for ``lifetime_s`` seconds."""
         now, token = time.monotonic(), secrets.token_urlsafe(40)
         with self._lock:
             self._tokens = {known: until for known, until in self._tokens.items() if until > now}
@@ -95,12 +94,10 @@ class _Service:
         return token
 
     def knows_token(self, token: str) -> bool:
-        """Return True if the token is valid."""
         with self._lock:
             return self._tokens.get(token, 0.0) > time.monotonic()
 
     def options(self) -> Any:
-        """Return the present metadata options of the instance."""
         with self._region.lock:
             return self._instance().metadata_options
 

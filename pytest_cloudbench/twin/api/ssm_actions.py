@@ -42,7 +42,6 @@ class SsmActions(SimpleSystemManagerResponse):  # type: ignore[misc]  # moto is 
         self.home = region
 
     def _asked(self) -> dict[str, Any]:
-        """Return the parameters of the request."""
         asked = json.loads(self.body or "{}")
         if not isinstance(asked, dict):
             raise Refusal("SerializationException", "The request is not a JSON object.")
@@ -240,7 +239,6 @@ def _command_filter(asked: Mapping[str, Any]) -> Callable[[Command, str], bool]:
 
 
 def _page(name: str, entries: list[Any], asked: Mapping[str, Any]) -> ActionResult:
-    """Return one page of a list."""
     token, size = asked.get("NextToken"), asked.get("MaxResults") or _PAGE
     start = (token or "page-0").removeprefix("page-")
     if not start.isdigit():
