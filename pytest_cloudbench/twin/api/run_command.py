@@ -278,9 +278,9 @@ def _start_of(file: IO[bytes]) -> str:
     return file.read(4 * (STDOUT_CHARACTERS + 1)).decode(errors="replace")
 
 
-def shortened(text: str, limit: int) -> str:
+def shortened(text: str, limit: int, notice: str = TRUNCATED) -> str:
     """Return the text, or its start with a notice that more was cut."""
-    return text if len(text) <= limit else text[: limit - len(TRUNCATED)] + TRUNCATED
+    return text if len(text) <= limit else text[: limit - len(notice)] + notice
 
 
 def combined(stdout: str, stderr: str) -> str:
@@ -294,8 +294,4 @@ def combined(stdout: str, stderr: str) -> str:
         return stdout + title + stderr
     for_stdout = max(room // 2, room - len(stderr))
     for_stderr = max(room - room // 2, room - len(stdout))
-    return _cut(stdout, for_stdout, _STDOUT_CUT) + title + _cut(stderr, for_stderr, _STDERR_CUT)
-
-
-def _cut(text: str, room: int, notice: str) -> str:
-    return text if len(text) <= room else text[: room - len(notice)] + notice
+    return shortened(stdout, for_stdout, _STDOUT_CUT) + title + shortened(stderr, for_stderr, _STDERR_CUT)
