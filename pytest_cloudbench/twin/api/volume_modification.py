@@ -67,17 +67,16 @@ def admitted_target(volume: RegionVolume, params: dict[str, Any]) -> VolumeSpec:
             f"New size cannot be smaller than existing size: volume {volume.id} has {volume.size} GiB, {size} GiB were "
             "requested."
         )
-    same_type = requested["VolumeType"] in (None, volume.volume_type)
-    target_type = requested["VolumeType"] or volume.volume_type
-    kept = volume.spec if same_type else None
-    iops = requested["Iops"] or (kept.requested_iops if kept else None)
-    if iops is None and _requires_iops(target_type) and _requires_iops(volume.volume_type):
-        iops = volume.spec.requested_iops  # between types that require IOPS the service keeps the figure
-    throughput = requested["Throughput"] or (kept.requested_throughput_mib if kept else None)
+    kept, target_type = volume.spec, requested["VolumeType"] or volume.volume_type
+    same_type = target_type == volume.volume_type
+    # Between types that require IOPS the service keeps the figure.
+    keeps_iops = same_type or (_requires_iops(target_type) and _requires_iops(volume.volume_type))
+    iops = requested["Iops"] or (kept.requested_iops if keeps_iops else None)
+    throughput = requested["Throughput"] or (kept.requested_throughput_mib if same_type else None)
     spec = volume_admission.admitted_spec(
-        target_type, size, iops, throughput, volume.spec.counted_in, first_touch=volume.spec.first_touch
+        target_type, size, iops, throughput, kept.counted_in, first_touch=kept.first_touch
     )
-    return replace(spec, large_writes=volume.spec.large_writes)
+    return replace(spec, large_writes=kept.large_writes)
 
 
 def _requires_iops(volume_type: str) -> bool:
