@@ -46,16 +46,16 @@ _PREVIOUS_GENERATION = frozenset("a1 c1 c3 c4 d2 g3 i2 m1 m2 m3 m4 p2 r3 r4 t1".
 class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
     """A volume whose state follows its disk; moto's volumes are only available or in use.
 
-    ``disk_state`` is creating, available, deleting or error; a volume with an attachment is in use. With
+    ``disk_state`` is creating, available, deleting or error; a volume with an attachment is in use. If it
     ``backs_root`` it is the root volume of an instance and has no disk of its own.
     """
 
-    def __init__(self, *args: Any, spec: VolumeSpec, backs_root: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, spec: VolumeSpec, **kwargs: Any) -> None:
+        super().__init__(*args, size=spec.size_gib, **kwargs)
         self.disk_state = "creating"
         self.multi_attach_enabled = False
-        self.spec = spec
-        self.backs_root = backs_root
+        self.backs_root = False
+        self.set_spec(spec)
 
     @property
     def availability_zone_id(self) -> str:
@@ -194,15 +194,12 @@ class RegionBackend(NetworkBackend):
         volume = RegionVolume(
             self,
             volume_id=random_volume_id(),
-            size=spec.size_gib,
             zone=self.get_zone_by_name(zone_name),
             snapshot_id=snapshot_id,
             encrypted=encrypted,
             kms_key_id=(kms_key_id or self.default_kms_key_id) if encrypted else None,
-            volume_type=spec.type,
             spec=spec,
         )
-        volume.set_spec(spec)
         self.volumes[volume.id] = volume
         return volume
 
