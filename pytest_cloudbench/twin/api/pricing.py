@@ -47,6 +47,11 @@ _TYPE_HOUR = {
 # Amazon EBS, VPC and EC2 data transfer pricing of us-east-1, read 2026-11: USD for each unit.
 _EBS = "AmazonEC2", "Storage"
 _OPERATION = "AmazonEC2", "System Operation"
+_THROUGHPUT = "AmazonEC2", "Provisioned Throughput"
+_SNAPSHOT = "AmazonEC2", "Storage Snapshot"
+_ADDRESS = "AmazonVPC", ""
+_TRANSFER = "AWSDataTransfer", "Data Transfer"
+_BETWEEN_ZONES = {"transferType": "IntraRegion", "fromRegionCode": REGION}
 _OTHERS: tuple[tuple[tuple[str, str], dict[str, str], str, float], ...] = (
     (_EBS, {"volumeApiName": "gp2", "usagetype": "EBS:VolumeUsage.gp2"}, "GB-Mo", 0.10),
     (_EBS, {"volumeApiName": "gp3", "usagetype": "EBS:VolumeUsage.gp3"}, "GB-Mo", 0.08),
@@ -59,29 +64,10 @@ _OTHERS: tuple[tuple[tuple[str, str], dict[str, str], str, float], ...] = (
     (_OPERATION, {"volumeApiName": "io2", "usagetype": "EBS:VolumeP-IOPS.io2.tier2"}, "IOPS-Mo", 0.0455),
     (_OPERATION, {"volumeApiName": "io2", "usagetype": "EBS:VolumeP-IOPS.io2.tier3"}, "IOPS-Mo", 0.03185),
     (_OPERATION, {"volumeApiName": "gp3", "usagetype": "EBS:VolumeP-IOPS.gp3"}, "IOPS-Mo", 0.005),
-    (
-        ("AmazonEC2", "Provisioned Throughput"),
-        {"volumeApiName": "gp3", "usagetype": "EBS:VolumeP-Throughput.gp3"},
-        "GiBps-mo",
-        40.96,
-    ),
-    (("AmazonEC2", "Storage Snapshot"), {"usagetype": "EBS:SnapshotUsage"}, "GB-Mo", 0.05),
-    (
-        ("AmazonVPC", ""),
-        {"group": "VPCPublicIPv4Address", "usagetype": "USE1-PublicIPv4:InUseAddress"},
-        "Hrs",
-        0.005,
-    ),
-    (
-        ("AWSDataTransfer", "Data Transfer"),
-        {
-            "transferType": "IntraRegion",
-            "fromRegionCode": REGION,
-            "usagetype": "DataTransfer-Regional-Bytes",
-        },
-        "GB",
-        0.01,
-    ),
+    (_THROUGHPUT, {"volumeApiName": "gp3", "usagetype": "EBS:VolumeP-Throughput.gp3"}, "GiBps-mo", 40.96),
+    (_SNAPSHOT, {"usagetype": "EBS:SnapshotUsage"}, "GB-Mo", 0.05),
+    (_ADDRESS, {"group": "VPCPublicIPv4Address", "usagetype": "USE1-PublicIPv4:InUseAddress"}, "Hrs", 0.005),
+    (_TRANSFER, {**_BETWEEN_ZONES, "usagetype": "DataTransfer-Regional-Bytes"}, "GB", 0.01),
 )
 
 
