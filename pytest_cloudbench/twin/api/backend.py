@@ -162,8 +162,9 @@ class RegionBackend(NetworkBackend):
     """The EC2 state of one region: networks, the region's images, instances and volumes."""
 
     def __init__(self, slot: Slot, addresses: AddressSource, images: Mapping[str, Image]) -> None:
-        networks = [slot.zone_network(index) for index in range(ZONES)]
-        zone_networks = dict(zip(_trim_zones(ZONES), networks, strict=True))
+        zones = RegionsAndZonesBackend.zones
+        zones[REGION] = zones[REGION][:ZONES]
+        zone_networks = {zone.name: slot.zone_network(index) for index, zone in enumerate(zones[REGION])}
         self.placement_groups = PlacementGroups()
         self.capacity_reservations = CapacityReservations()
         super().__init__(REGION, ACCOUNT, addresses, slot.network, zone_networks)
@@ -343,11 +344,6 @@ def instance_catalogue() -> Mapping[str, dict[str, Any]]:
     """Return every instance type of the region, in the form of DescribeInstanceTypes."""
     catalogue: dict[str, dict[str, Any]] = INSTANCE_TYPES
     return catalogue
-
-
-def _trim_zones(count: int) -> list[str]:
-    RegionsAndZonesBackend.zones[REGION] = RegionsAndZonesBackend.zones[REGION][:count]
-    return [zone.name for zone in RegionsAndZonesBackend.zones[REGION]]
 
 
 def _complete_the_catalogue() -> None:
