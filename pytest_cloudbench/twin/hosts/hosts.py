@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import re
@@ -89,10 +90,6 @@ class HostPlan:
 
 def _console(slot: Slot, instance_id: str) -> Path:
     return slot.directory / f"{instance_id}.console"
-
-
-def _for_root_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)  # user data may have printed a secret
 
 
 def remove_console(slot: Slot, instance_id: str) -> None:
@@ -269,7 +266,9 @@ class Host:
         for pages in (self.counters, self.allowances):
             pages.mkdir(parents=True, exist_ok=True)
             pages.chmod(0o755)  # whatever the umask
-        with open(_console(self.parts.slot, self.plan.instance_id), "ab", opener=_for_root_only) as console:
+        output = _console(self.parts.slot, self.plan.instance_id)
+        only_root = functools.partial(os.open, mode=0o600)  # user data may have printed a secret
+        with open(output, "ab", opener=only_root) as console:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_BOOT)],
                 stdin=subprocess.PIPE,
