@@ -31,7 +31,7 @@ from pytest_cloudbench.twin.slots import ZONES, Slot
 
 from . import capacity_reservations, placement_groups
 from .capacity_reservations import CapacityReservations
-from .images import Image
+from .images import Image, known_images
 from .moto_loading import ACCOUNT, REGION
 from .placement_groups import PlacementGroups
 from .region_network import AddressSource, NetworkBackend
@@ -161,17 +161,17 @@ class RegionImage(Ami):  # type: ignore[misc]  # moto is not typed here
 class RegionBackend(NetworkBackend):
     """The EC2 state of one region: networks, the region's images, instances and volumes."""
 
-    def __init__(self, slot: Slot, addresses: AddressSource, images: Mapping[str, Image]) -> None:
+    def __init__(self, slot: Slot, addresses: AddressSource) -> None:
         zones = RegionsAndZonesBackend.zones
         zones[REGION] = zones[REGION][:ZONES]
         zone_networks = {zone.name: slot.zone_network(index) for index, zone in enumerate(zones[REGION])}
         self.placement_groups = PlacementGroups()
         self.capacity_reservations = CapacityReservations()
-        super().__init__(REGION, ACCOUNT, addresses, slot.network, zone_networks)
+        super().__init__(addresses, slot.network, zone_networks)
         self.regions = [region for region in RegionsAndZonesBackend.regions if region.name == REGION]
         # With this set, moto does not load its key service for an encrypted volume.
         self.default_kms_key_id = EBS_KEY
-        for image in images.values():
+        for image in known_images().values():
             self.amis[image.id] = RegionImage(self, image)
 
     def create_volume(
@@ -319,15 +319,15 @@ class RegionBackend(NetworkBackend):
         return _offerings().get(instance_type, set())
 
 
-def build_backend(slot: Slot, addresses: AddressSource, images: Mapping[str, Image]) -> RegionBackend:
+def build_backend(slot: Slot, addresses: AddressSource) -> RegionBackend:
     """Return the region's EC2 state, registered with moto, with the public SSM parameters of its images."""
     _complete_the_catalogue()
     for kind in (placement_groups, capacity_reservations):  # resources with tags, which moto does not have
         moto_utils.EC2_RESOURCE_TO_PREFIX[kind.RESOURCE_TYPE] = kind.ID_PREFIX
         moto_utils.EC2_PREFIX_TO_RESOURCE[kind.ID_PREFIX] = kind.RESOURCE_TYPE
-    backend = RegionBackend(slot, addresses, images)
+    backend = RegionBackend(slot, addresses)
     ec2_backends[ACCOUNT][REGION] = backend
-    _publish_images(images)
+    _publish_images()
     return backend
 
 
@@ -359,13 +359,13 @@ def _complete_the_catalogue() -> None:
         )
 
 
-def _publish_images(images: Mapping[str, Image]) -> None:
+def _publish_images() -> None:
     from moto.ssm.models import Parameter, ssm_backends
 
     parameters = ssm_backends[ACCOUNT][REGION]._parameters
     # Otherwise moto adds parameters of images that this region does not have.
     parameters.latest_amis_loaded = parameters.latest_ecs_amis_loaded = True
-    for image in images.values():
+    for image in known_images().values():
         for name in image.ssm_parameters:
             parameters[name] = [
                 Parameter(

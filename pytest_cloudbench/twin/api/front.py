@@ -270,7 +270,7 @@ def build_region(plane: Plane) -> Region:
     from .backend import build_backend
     from .region import Region
 
-    return Region(build_backend(plane.slot, plane.network, known_images()), plane)
+    return Region(build_backend(plane.slot, plane.network), plane)
 
 
 def call_service(
@@ -330,7 +330,7 @@ def _warm_up(region: Region) -> None:
 
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     json_call = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "AmazonSSM.GetParameter"}
-    name = known_images()[next(iter(known_images()))].ssm_parameters[0]
+    name = next(iter(known_images().values())).ssm_parameters[0]
     for service, headers, body in (
         ("ec2", form, "Action=DescribeInstances&Version=2016-11-15"),
         ("ssm", json_call, f'{{"Name": "{name}"}}'),

@@ -17,6 +17,7 @@ from moto.ec2.utils import random_subnet_id
 
 from pytest_cloudbench.limits.network_options import NetworkOptions
 
+from .moto_loading import ACCOUNT, REGION
 from .refusal import Refusal, invalid_value
 
 EVERYWHERE = "0.0.0.0/0"
@@ -84,8 +85,6 @@ class NetworkBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed her
 
     def __init__(
         self,
-        region: str,
-        account: str,
         source: AddressSource,
         default_network: ipaddress.IPv4Network,
         zone_networks: Mapping[str, ipaddress.IPv4Network],
@@ -93,7 +92,7 @@ class NetworkBackend(EC2Backend):  # type: ignore[misc]  # moto is not typed her
         self.source = source
         self._default_network = default_network
         self._zone_networks = dict(zone_networks)
-        super().__init__(region, account)
+        super().__init__(REGION, ACCOUNT)
 
     @property
     def zone_names(self) -> list[str]:
