@@ -22,8 +22,7 @@ from pytest_cloudbench.twin import linux
 from pytest_cloudbench.twin.hosts.boot import CONGESTION_CONTROL
 from pytest_cloudbench.twin.network.cables import Network, NetworkFailed, hold_namespace, release_namespace
 from pytest_cloudbench.twin.region_parts import RegionParts
-from pytest_cloudbench.twin.volumes.disks import MIB
-from pytest_cloudbench.twin.volumes.loop_devices import bind_loop_device
+from pytest_cloudbench.twin.volumes.disks import KIB, MIB, Disk
 
 PAYLOAD_SHARE = 8949 / 9015
 """The share of payload in the bytes on the wire, in full frames of TCP over IPv4 at an MTU of 9,001."""
@@ -153,23 +152,18 @@ def _probe_disks(parts: RegionParts) -> tuple[float, float] | None:
     store = parts.store
     if shutil.which("fio") is None or store.room() < 2 * _SCRATCH_BYTES:
         return None
-    backing = store.new_file(_SCRATCH_BYTES)
-    try:
-        loop = parts.workshop.run(lambda: bind_loop_device(backing, f"{parts.slot.name}/probe", store.roots))
+    label = f"{parts.slot.name}/probe"
+    scratch = Disk(_SCRATCH_BYTES, 256 * KIB, store.new_file(_SCRATCH_BYTES), parts, label)
+    with contextlib.closing(scratch):
+        loop = scratch.plug_in()
         try:
             block = os.urandom(MIB)
             for number in range(_SCRATCH_BYTES // MIB):  # holes would be read faster than data
-                os.pwrite(backing, block, number * MIB)
-            for name, value in (("scheduler", "none"), ("nomerges", "2"), ("max_sectors_kb", "256")):
-                loop.set_queue(name, value)
+                os.pwrite(scratch.descriptor, block, number * MIB)
             iops = _fio(loop.descriptor, "randread", "4k")[0]
             return iops, _fio(loop.descriptor, "read", "256k")[1]
         except (OSError, subprocess.SubprocessError, ValueError, KeyError, IndexError):
             return None
-        finally:
-            loop.release()
-    finally:
-        os.close(backing)
 
 
 def _fio(device: int, pattern: str, block_size: str) -> tuple[float, float]:
