@@ -254,7 +254,7 @@ def test_every_class_has_its_rate_and_the_same_time_to_catch_up(rate, over, in_c
 
 
 def test_an_instance_not_faster_than_a_flow_needs_three_commands():
-    assert len(egress_commands("eth0", Shape(gbit(0.5), gbit(5)))) == 3
+    assert len(egress_commands("eth0", Shape(gbit(0.5), gbit(5)), Peers())) == 3
 
 
 def test_one_command_replaces_the_peers_in_the_filter():

@@ -47,7 +47,7 @@ class RegionVolume(Volume):  # type: ignore[misc]  # moto is not typed here
     """A volume whose state follows its disk; moto's volumes are only available or in use.
 
     ``disk_state`` is creating, available, deleting or error; a volume with an attachment is in use. If it
-    ``backs_root`` it is the root volume of an instance and has no disk of its own.
+    ``backs_root``, it is the root volume of an instance and has no disk of its own.
     """
 
     def __init__(self, *args: Any, spec: VolumeSpec, **kwargs: Any) -> None:

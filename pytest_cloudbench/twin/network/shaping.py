@@ -76,15 +76,12 @@ class Shape:
         )
 
 
-NO_PEERS = Peers()
-
-
 def burst_bytes(rate: Throughput) -> int:
     """Return the bytes of `BURST_S` at this rate."""
     return max(1, round(rate.bytes_per_second * BURST_S))
 
 
-def egress_commands(device: str, shape: Shape, peers: Peers = NO_PEERS) -> list[str]:
+def egress_commands(device: str, shape: Shape, peers: Peers) -> list[str]:
     """Return the commands that shape the traffic leaving through ``device``."""
     commands = [
         f"qdisc add dev {device} root handle {MAJOR}: htb default {SHARED:x}",
