@@ -233,11 +233,11 @@ class InstanceActions(RegionActions):
 
     def _record_launch(self, request: LaunchRequest) -> Any:
         params, backend = self.params, self.home.backend
-        root = request.root
+        root, user_data = request.root, params.get("UserData")
         reservation = backend.run_instances(
             request.image.id,
             request.count,
-            _kept_user_data(params.get("UserData")),
+            Base64EncodedString(str(user_data)) if user_data else None,
             [],
             instance_type=request.limits.name,
             is_instance_type_default=False,
@@ -363,15 +363,6 @@ def _spot_request(instance: Any) -> dict[str, Any]:
         "Status": {"Code": code},
         "Type": "one-time",
     }
-
-
-def _kept_user_data(encoded: Any) -> Base64EncodedString | None:
-    if not encoded:
-        return None
-    if isinstance(encoded, Base64EncodedString):
-        return encoded
-    text = encoded.decode() if isinstance(encoded, bytes) else str(encoded)
-    return Base64EncodedString(text)
 
 
 def _refuse_states(instances: list[Any], states: tuple[str, ...], verb: str) -> None:
