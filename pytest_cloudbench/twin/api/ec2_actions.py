@@ -194,7 +194,7 @@ class CapacityReservationActions(RegionActions):
         zone = instance_admission.admitted_zone(
             name, asked_zone, backend.zones_offering(name), backend.zone_names
         )
-        count = instance_admission.admitted_count(params["InstanceCount"], None)
+        count = instance_admission.admitted_count(params["InstanceCount"], params["InstanceCount"])
         self.error_on_dryrun()
         if known := self.home.tokens.recall("CreateCapacityReservation", params):
             return ActionResult({"CapacityReservation": known})

@@ -101,10 +101,8 @@ def admitted_cpu_options(asked: Mapping[str, Any], entry: Mapping[str, Any]) -> 
     return options
 
 
-def admitted_count(min_count: int | None, max_count: int | None) -> int:
+def admitted_count(least: int, most: int) -> int:
     """Return how many instances a request launches: its maximum, since capacity is never short here."""
-    least = 1 if min_count is None else min_count
-    most = least if max_count is None else max_count
     if least < 1 or most < 1:
         raise invalid_value("MinCount and MaxCount must each be at least 1.")
     if least > most:

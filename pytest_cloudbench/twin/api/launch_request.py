@@ -79,7 +79,7 @@ def admitted_launch(params: Mapping[str, Any], backend: RegionBackend) -> Launch
     options = _admitted_options(params, limits)
     limits = _admitted_limits(limits.with_weighting(options.weighting), params)
     instance_admission.refuse_other_architecture(image, limits.name, limits.architectures)
-    count = instance_admission.admitted_count(params.get("MinCount"), params.get("MaxCount"))
+    count = instance_admission.admitted_count(params["MinCount"], params["MaxCount"])
     key_name, key_line = _admitted_key(params.get("KeyName"), backend)
     interface = _admitted_interface(params)
     asked = params.get("Placement") or {}
