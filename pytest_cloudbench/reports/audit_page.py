@@ -24,9 +24,8 @@ from pytest_cloudbench.evidence.reader import Evidence, RecordedTest
 from pytest_cloudbench.evidence.restorable import measurement_from, restored
 from pytest_cloudbench.evidence.verify import DIFFERENT, INTACT, Verification, verify
 from pytest_cloudbench.reports.comparisons import is_curve
-from pytest_cloudbench.reports.measurement_tables import html_page
 from pytest_cloudbench.reports.named_figures import Row, rows_of
-from pytest_cloudbench.reports.pages import html_table
+from pytest_cloudbench.reports.pages import html_page, html_table
 from pytest_cloudbench.reports.plots.kinds import (
     creation_plots,
     curve_plots,

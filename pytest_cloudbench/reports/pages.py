@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_cloudbench.limits.quantities import figure
-from pytest_cloudbench.reports.measurement_tables import html_page, markdown_cell
 from pytest_cloudbench.reports.plots.sheet import AxisScale, tick_text
 from pytest_cloudbench.reports.summary_table import broken
 
@@ -103,17 +102,38 @@ def _table(section: Section, width: int) -> list[str]:
     return lines
 
 
+def _markdown_cell(text: str) -> str:
+    """Escape a text so that it stays in its cell of a Markdown table."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+
+
 def _markdown(title: str, sections: Sequence[Section]) -> str:
-    lines = [f"### {markdown_cell(title)}"]
+    lines = [f"### {_markdown_cell(title)}"]
     for section in sections:
-        lines += ["", f"#### {markdown_cell(section.title)}", ""]
+        lines += ["", f"#### {_markdown_cell(section.title)}", ""]
         if section.levels:
             lines += [_in_one_line(section.levels, "`"), ""]
         lines += [f"| {' | '.join(section.heads)} |", f"|{'---|' * len(section.heads)}"]
-        lines += [f"| {' | '.join(map(markdown_cell, row))} |" for row in section.rows]
+        lines += [f"| {' | '.join(map(_markdown_cell, row))} |" for row in section.rows]
         if section.sentences:
-            lines += ["", *(f"- {markdown_cell(sentence)}" for sentence in section.sentences)]
+            lines += ["", *(f"- {_markdown_cell(sentence)}" for sentence in section.sentences)]
     return "\n".join(lines) + "\n"
+
+
+def html_page(title: str, body: str, head: str = "") -> str:
+    """Return a page without scripts, and without pictures or fonts from elsewhere; ``head`` is added to its head."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style>{head}</head><body>{body}</body></html>\n"
+    )
+
+
+_STYLE = (
+    "body{font:14px/1.4 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:1em}"
+    "h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse}svg{max-width:100%;height:auto}"
+    "th,td{text-align:left;vertical-align:top;padding:.2em .8em;border-bottom:1px solid #ddd}"
+    "th{font-weight:500;color:#555}td{font-variant-numeric:tabular-nums;white-space:pre-wrap}"
+)
 
 
 def _html(title: str, sections: Sequence[Section]) -> str:

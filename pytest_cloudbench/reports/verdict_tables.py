@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.reports.named_figures import rows_of, side_by_side
@@ -35,8 +35,3 @@ def explained(verdict: Verdict) -> list[Section]:
     if heads:
         sections.append(Section("The runs side by side", ("figure", *heads), tuple(columns)))
     return sections
-
-
-def all_explained(verdicts: Sequence[Verdict]) -> list[Section]:
-    """Return `explained` of each verdict."""
-    return [section for verdict in verdicts for section in explained(verdict)]

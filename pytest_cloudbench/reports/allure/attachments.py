@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import uuid
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from pytest_cloudbench.reports.comparisons import is_curve, joined
 from pytest_cloudbench.reports.hooks import unharmed
-from pytest_cloudbench.reports.measurement_tables import figures, series_csv
+from pytest_cloudbench.reports.named_figures import name_of, rows_of, value_of
 from pytest_cloudbench.reports.pages import Section, page
 from pytest_cloudbench.reports.plots.picture import Picture, PlotsMissing
-from pytest_cloudbench.reports.verdict_tables import all_explained
+from pytest_cloudbench.reports.verdict_tables import explained
 from pytest_cloudbench.verdicts.wording import without_ids
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ _BY_ENDING = {
 }
 _NAME_LENGTH = 150
 _RAW = "second by second, and the tools' own files"
+_ELSEWHERE = frozenset({"series", "streams", "directions", "parts", "raw_files", "asked"})
+"""What a table of figures leaves out, or lists at its end."""
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 """The time of all files in an archive, so that equal data give equal archives."""
 
@@ -76,7 +80,8 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
         attach_drawn(title, pictures)
     if attempt.verdicts:
         name = "figures behind the verdicts"
-        attach(name, page(name.capitalize(), all_explained(attempt.verdicts), "html").encode(), "html")
+        sections = [section for verdict in attempt.verdicts for section in explained(verdict)]
+        attach(name, page(name.capitalize(), sections, "html").encode(), "html")
     if measurements:
         sections = [_figures(title, each) for title, each in zip(titles, measurements, strict=True)]
         name = f"{titles[0]}: figures" if len(titles) == 1 else f"figures of {len(titles)} measurements"
@@ -93,17 +98,49 @@ def attach_all(reporter: Any, attempt: Attempt, cleaner: Cleaner) -> None:
 
 
 def _figures(title: str, measurement: Any) -> Section:
-    return Section(title, ("figure", "value"), tuple(figures(measurement)))
+    """Return every known figure of a measurement, in words and with its unit; arguments, ceilings, conditions last."""
+    values = measurement.to_dict()
+    rows = rows_of(values, but=_ELSEWHERE)
+    rows += [
+        (f"asked: {name_of(name)}", value_of(name, value))
+        for name, value in (values.get("asked") or {}).items()
+        if value not in (None, "", [], {}, ())
+    ]
+    rows += [("ceiling", str(line)) for line in values.get("envelope") or ()]
+    rows += [("condition", str(line)) for line in values.get("conditions") or ()]
+    return Section(title, ("figure", "value"), tuple(rows))
 
 
 def _raw_files(measurement: Any) -> dict[str, bytes]:
     """Return the series, the command and the tool's own files of a measurement, by name."""
-    table, command = series_csv(measurement), getattr(measurement, "command", "")
+    table, command = _series_csv(measurement), getattr(measurement, "command", "")
     return {
         **({"second-by-second.csv": table.encode()} if table else {}),
         **({"command.txt": command.encode()} if command else {}),
         **{name.replace("/", "-"): data for name, data in getattr(measurement, "raw", {}).items() if data},
     }
+
+
+def _series_csv(measurement: Any) -> str | None:
+    """Return the series with a row for each sample and units in the column heads; None without a series."""
+    series = measurement.to_dict().get("series") or {}
+    columns = dict(_columns(series, ""))
+    if not columns:
+        return None
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip_longest(*columns.values()):
+        writer.writerow(f"{value:.7g}" if isinstance(value, float) else value for value in row)
+    return out.getvalue()
+
+
+def _columns(series: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Sequence[Any]]]:
+    for name, value in series.items():
+        if isinstance(value, Mapping):
+            yield from _columns(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple) and len(value):
+            yield f"{prefix}{name}", value
 
 
 def _archive(files: dict[str, bytes]) -> bytes:

@@ -19,7 +19,6 @@ from pytest_cloudbench.reports import tested_on
 from pytest_cloudbench.reports.allure import files as allure_files
 from pytest_cloudbench.reports.allure.attachments import attach_all
 from pytest_cloudbench.reports.allure.clean_results import clean_results
-from pytest_cloudbench.reports.allure.description import describe
 from pytest_cloudbench.reports.allure.labels import marked_labels, uses_cloudbench
 from pytest_cloudbench.reports.allure.outcome import guarded, outcome_of
 from pytest_cloudbench.reports.allure.result import (
@@ -28,6 +27,7 @@ from pytest_cloudbench.reports.allure.result import (
     add_labels,
     add_links,
     add_step,
+    describe,
     is_ours,
     make_readable,
     mark,
@@ -244,8 +244,7 @@ class AllureReport:
         add_labels(item, attempt)
         make_readable(item, attempt)
         add_links(attempt)
-        conditions = [line for each in attempt.measurements for line in getattr(each, "conditions", ())]
-        describe(attempt.result, attempt.verdicts, conditions)
+        describe(attempt)
         attach_all(self._reporter(), attempt, cleaner_of(self._config))
 
     def _write_files(self) -> None:

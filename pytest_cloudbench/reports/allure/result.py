@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +24,16 @@ from pytest_cloudbench.reports.allure.outcome import LABEL, TestOutcome, marked
 from pytest_cloudbench.reports.comparisons import ComparedRuns
 from pytest_cloudbench.reports.plots.picture import Picture
 from pytest_cloudbench.reports.properties import COST_PROPERTY, texts_in
+from pytest_cloudbench.reports.verdict_tables import HEADS, overview
 
 if TYPE_CHECKING:
     from pytest_cloudbench.verdicts.verdict import Verdict
 
+_MOST_ROWS = 40
+"""More verdicts, as in a search, are only counted: nobody reads a table of a hundred rows."""
+_COLOURS = {"held": "#1a7f37", "violated": "#cf222e", "inconclusive": "#9a6700"}
+_CELL = "padding:4px 14px 4px 4px;text-align:left;vertical-align:top;border-bottom:1px solid #8884"
+_QUOTED = f'"{_CELL}"'
 
 Pictures = Callable[[], Sequence[Picture]]
 """Draws the pictures of a measurement."""
@@ -110,6 +118,37 @@ def make_readable(item: pytest.Item, attempt: Attempt) -> None:
         if values and name not in present:
             # Excluded from the test's identity, so that its history continues on other hardware.
             attempt.result.parameters.append(Parameter(name=name, value=", ".join(values), excluded=True))
+
+
+def describe(attempt: Attempt) -> None:
+    """Put the verdicts of a test, and the conditions under which it measured, before its own description."""
+    result = attempt.result
+    parts = [_table(attempt.verdicts)] if attempt.verdicts else []
+    conditions = [line for each in attempt.measurements for line in getattr(each, "conditions", ())]
+    if noted := [html.escape(each) for each in dict.fromkeys(conditions)]:
+        parts.append(f"<p>Conditions: {'; '.join(noted)}</p>")
+    if not parts:
+        return
+    if result.descriptionHtml:
+        parts.append(result.descriptionHtml)
+    elif result.description:
+        own = html.escape(inspect.cleandoc(result.description))
+        parts.append(f'<p style="white-space:pre-wrap">{own}</p>')
+    result.descriptionHtml = "".join(parts)
+
+
+def _table(verdicts: Sequence[Verdict]) -> str:
+    head = "".join(f'<th style="{_CELL}">{name}</th>' for name in HEADS)
+    rows = "".join(map(_row, overview(verdicts[:_MOST_ROWS])))
+    more = len(verdicts) - _MOST_ROWS
+    rest = f"<p>and {more} more verdicts: see the figures behind the verdicts</p>" if more > 0 else ""
+    return f'<table style="border-collapse:collapse"><tr>{head}</tr>{rows}</table>{rest}'
+
+
+def _row(cells: Sequence[str]) -> str:
+    word, *others = map(html.escape, cells)
+    outcome = f'<b style="color:{_COLOURS.get(word, "inherit")}">{word}</b>'
+    return f"<tr>{''.join(f'<td style={_QUOTED}>{cell}</td>' for cell in (outcome, *others))}</tr>"
 
 
 def add_links(attempt: Attempt) -> None:
