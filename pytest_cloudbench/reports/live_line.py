@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from pytest_cloudbench.options import setting
+
 if TYPE_CHECKING:
     from _pytest._io import TerminalWriter
 
@@ -34,33 +36,26 @@ _TICK_S = 0.5
 _FIRST_TICK_S = 0.2
 
 
-def is_shown(config: pytest.Config, choice: str) -> bool:
-    """Return whether to show progress by the option's value: ``on``, ``off``, or ``auto`` (not with -q)."""
-    if not hasattr(config, "workerinput") and not config.pluginmanager.hasplugin("terminalreporter"):
-        return False  # with -p no:terminal
-    return choice == "on" or (choice == "auto" and config.getoption("verbose", 0) >= 0)
-
-
 @contextlib.contextmanager
 def live_line(
-    config: pytest.Config,
-    name: str = "",
-    *,
-    shown: bool,
-    at_once: bool = False,
-    test: str = "",
-    first_s: float = PLAIN_EVERY_S,
-) -> Iterator[Callable[[str], None]]:
+    config: pytest.Config, name: str = "", *, test: str = "", first_s: float = PLAIN_EVERY_S
+) -> Iterator[Callable[[str], None] | None]:
     """Show a phase on the live line while the block lasts; yield a function that shows a text in place of the last.
+
+    Yield None if --cloudbench-progress shows nothing: with "off", with "auto" and -q, without pytest's terminal.
 
     Until it is called, the line has ``name`` and how long the phase has lasted, if there is a name. The line is cleared
     at the end. Without a terminal a text is printed as a line every 30 seconds, the first after ``first_s``, so that
-    short phases print nothing, or immediately with ``at_once``. A worker of pytest-xdist has no terminal: its lines go
+    short phases print nothing, or immediately with "on". A worker of pytest-xdist has no terminal: its lines go
     to standard error, which it shares with the controller, name the worker and the test, and come every 30 seconds.
     """
+    choice = setting(config, "progress")
+    reports = hasattr(config, "workerinput") or config.pluginmanager.hasplugin("terminalreporter")
+    shown = reports and (choice == "on" or (choice == "auto" and config.getoption("verbose", 0) >= 0))
     if not shown or threading.current_thread() is not threading.main_thread():
-        yield lambda text: None
+        yield None
         return
+    at_once = choice == "on"
     line = config.stash.setdefault(_LINE, _Line(config))
     if line.for_worker:
         first_s = PLAIN_EVERY_S

@@ -1,4 +1,4 @@
-"""The live line of what takes time: shown when is_shown, silent otherwise, and apart from captured output."""
+"""The live line of what takes time: shown if the options say so, silent otherwise, and apart from captured output."""
 
 import os
 import pty
@@ -13,14 +13,12 @@ import pytest
 import pytest_cloudbench.reports.live_line  # noqa: F401
 
 SHOWS = """
-    from pytest_cloudbench.reports.live_line import live_line, is_shown
-    from pytest_cloudbench.options import setting
+    from pytest_cloudbench.reports.live_line import live_line
 
     def test_it(pytestconfig):
-        choice = setting(pytestconfig, "progress")
-        shown = is_shown(pytestconfig, choice)
-        with live_line(pytestconfig, shown=shown, at_once=choice == "on") as show:
-            show("fio randread 4k: 50 % 80,000 IOPS")
+        with live_line(pytestconfig) as show:
+            if show is not None:
+                show("fio randread 4k: 50 % 80,000 IOPS")
 """
 
 
@@ -59,8 +57,8 @@ GOES_ON = """
     def test_it(pytestconfig, monkeypatch):
         clock = itertools.count()
         monkeypatch.setattr(live_line.time, "monotonic", lambda: float(next(clock)))
-        with live_line.live_line(pytestconfig, shown=live_line.is_shown(pytestconfig, "auto")) as show:
-            for second in range(1, 101):
+        with live_line.live_line(pytestconfig) as show:
+            for second in range(1, 101) if show else ():
                 show(f"fio randread 4k: second {second}.")
 """
 
