@@ -448,8 +448,7 @@ def setting(config: pytest.Config, name: str) -> str:
         try:
             option.check(value)
         except ValueError as error:
-            where = option.flag if given is not None else f"{option.ini} in the ini file"
-            raise pytest.UsageError(f"{where}: {error}") from None
+            raise pytest.UsageError(f"{option_as_given(config, name)}: {error}") from None
     return value
 
 
@@ -479,10 +478,8 @@ def find_provider(config: pytest.Config) -> None:
         offered = (
             each for names in config.hook.pytest_cloudbench_provider_names(config=config) for each in names
         )
-        flag = _BY_NAME["cloud"].flag
-        given = flag if config.getoption(flag) else "cloudbench_cloud in the ini file"
         raise pytest.UsageError(
-            f"{given}: unknown cloud {name!r}: use one of {', '.join([*CLOUDS, *offered])}"
+            f"{option_as_given(config, 'cloud')}: unknown cloud {name!r}: use one of {', '.join([*CLOUDS, *offered])}"
         )
     config.stash[PROVIDER] = opener
 
@@ -542,6 +539,12 @@ def option_given(config: pytest.Config, *names: str) -> bool:
 def option_source(config: pytest.Config, name: str) -> str:
     """Return the source of an option's value: "command line" or, also for a default, "ini file"."""
     return "ini file" if config.getoption(_BY_NAME[name].flag) is None else "command line"
+
+
+def option_as_given(config: pytest.Config, name: str) -> str:
+    """Return an option as the user wrote it: "--cloudbench-lease", "cloudbench_lease in the ini file"."""
+    option = _BY_NAME[name]
+    return option.flag if option_source(config, name) == "command line" else f"{option.ini} in the ini file"
 
 
 def path_option(config: pytest.Config, name: str, given: str = "") -> Path:
