@@ -132,12 +132,8 @@ def _sums(folder: EvidenceFolder, parts: Mapping[str, JournalRead]) -> dict[str,
     noted: dict[str, str] = {}
     for part in parts.values():
         noted |= {entry["path"]: entry["sha256"] for entry in part.all("file")}
-        for test in part.all("test"):
-            noted |= test["files"]
-        ended = {test["folder"] for test in part.all("test")}
-        for begun in part.all("begin"):
-            if begun["folder"] not in ended:
-                noted |= _noted_in(folder, begun["folder"])
+        for begun, ended in part.tests():
+            noted |= _noted_in(folder, begun["folder"]) if ended is None else ended["files"]
     return {path: noted.get(path) or sum_of(folder.file(path)) for path in folder.files()} | {
         path: sha256 for path, sha256 in noted.items() if not folder.file(path).exists()
     }
@@ -152,12 +148,9 @@ def _noted_in(folder: EvidenceFolder, test_folder: str) -> dict[str, str]:
 
 
 def _not_ended(parts: Mapping[str, JournalRead]) -> list[str]:
-    told = []
-    for name, part in parts.items():
-        ended = {entry["folder"] for entry in part.all("test")}
-        begun: list[dict[str, Any]] = [each for each in part.all("begin") if each["folder"] not in ended]
-        told += [
-            f"the process {name} ended in the middle of {each['test']}; what it had measured is kept"
-            for each in begun
-        ]
-    return told
+    return [
+        f"the process {name} ended in the middle of {begun['test']}; what it had measured is kept"
+        for name, part in parts.items()
+        for begun, ended in part.tests()
+        if ended is None
+    ]

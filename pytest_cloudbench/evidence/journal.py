@@ -126,6 +126,11 @@ class JournalRead:
         """Return every entry of a kind, in order."""
         return [entry for entry in self.entries if entry.get("kind") == kind]
 
+    def tests(self) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """Return, for each test of a process, the entry that began it and the one that sealed it, None without one."""
+        ended = {entry["folder"]: entry for entry in self.all("test")}
+        return [(begun, ended.get(begun["folder"])) for begun in self.all("begin")]
+
 
 def read_journal(path: Path, *, of_run: bool = False) -> JournalRead:
     """Read a journal and check its chain; ``of_run``: it is a process's journal, which names the folders of its tests.

@@ -169,14 +169,9 @@ class Evidence:
         """Every attempt of every test, ordered by process, then by start."""
         found = []
         for part in self.parts.values():
-            ended = {entry["folder"]: entry for entry in part.all("test")}
-            for begun in part.all("begin"):
-                end = ended.get(begun["folder"], {})
-                found.append(
-                    RecordedTest(
-                        self, begun["test"], begun["folder"], end.get("outcome", ""), end.get("head")
-                    )
-                )
+            for begun, ended in part.tests():
+                outcome, head = ("", None) if ended is None else (ended["outcome"], ended["head"])
+                found.append(RecordedTest(self, begun["test"], begun["folder"], outcome, head))
         return found
 
     def attempts_of(self, nodeid: str) -> list[RecordedTest]:

@@ -145,11 +145,10 @@ class _Check:
         return found
 
     def _check_tests(self, name: str, part: JournalRead) -> None:
-        ended = {entry["folder"]: entry for entry in part.all("test")}
-        for begun in part.all("begin"):
+        for begun, ended in part.tests():
             path = journal_of(begun["folder"])
             self.found.tests += 1
-            if begun["folder"] not in ended:
+            if ended is None:
                 self.not_ended.add(begun["folder"])
                 if path not in self.on_disk and self.manifest not in self.on_disk:
                     self.found.notes.append(f"{begun['test']}: began when the run was killed")
@@ -161,8 +160,9 @@ class _Check:
             for entry in record.all("file"):
                 self.noted[entry["path"]] = entry["sha256"]
             self._check_is_of(path, record, begun)
-            self._check_seal(path, record, ended.get(begun["folder"]), f"{JOURNALS}/{name}{SUFFIX}")
-        for folder in ended.keys() - {begun["folder"] for begun in part.all("begin")}:
+            self._check_seal(path, record, ended, f"{JOURNALS}/{name}{SUFFIX}")
+        ends, begins = ({entry["folder"] for entry in part.all(kind)} for kind in ("test", "begin"))
+        for folder in ends - begins:
             self.tell(f"{JOURNALS}/{name}{SUFFIX}: {folder} ended but did not begin")
 
     def _check_is_of(self, path: str, record: JournalRead, begun: Mapping[str, Any]) -> None:
