@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import contextlib
 import functools
 import hashlib
 import html
@@ -67,6 +68,14 @@ class _Audited:
     source: str = ""
     gaps: list[str] = field(default_factory=list)
 
+    @contextlib.contextmanager
+    def unless_damaged(self, what: str) -> Iterator[None]:
+        """Note ``what`` as a gap if the block fails, because evidence may be damaged in any way."""
+        try:
+            yield
+        except Exception as error:
+            self.gaps.append(f"{what} cannot be shown: {error}")
+
 
 def audit_page(
     folder: Path, *, signers: Path | None = None, manifest_sha256: str | None = None
@@ -81,8 +90,7 @@ def audit_page(
     except EvidenceError as error:
         raise EvidenceError(f"no page can be made: {error}\n{checked}") from error
     tests = [_audited(test, attempt) for test, attempt in _attempts(evidence.tests)]
-    page = _Page(evidence, checked, tests, Cleaner())
-    return page.html(), checked
+    return _Page(evidence, checked, tests).html(), checked
 
 
 def _attempts(tests: Iterable[RecordedTest]) -> Iterator[tuple[RecordedTest, int]]:
@@ -93,37 +101,31 @@ def _attempts(tests: Iterable[RecordedTest]) -> Iterator[tuple[RecordedTest, int
 
 
 def _audited(test: RecordedTest, attempt: int) -> _Audited:
-    """Read one attempt. Anything that cannot be read becomes a gap, because evidence may be damaged in any way."""
+    """Read one attempt. Anything that cannot be read becomes a gap."""
     found = _Audited(test, attempt)
-
-    def unless_damaged(what: str, read: Callable[[], None]) -> None:
-        try:
-            read()
-        except Exception as error:
-            found.gaps.append(f"{what} cannot be shown: {error}")
-
-    def verdict_of(entry: dict[str, Any]) -> None:
-        verdict = restored(entry["verdict"])
-        if not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
-            raise TypeError(f"it is not a verdict: {entry.get('sentence')}")
-        overview([verdict])  # raises if a part of it is damaged
-        found.verdicts.append(verdict)
-
-    def all_of_it() -> None:
+    with found.unless_damaged("the record of this test"):
         for number, entry in enumerate(test.of_kind("verdict"), 1):
-            unless_damaged(f"verdict {number}", lambda entry=entry: verdict_of(entry))  # type: ignore[misc]
+            with found.unless_damaged(f"verdict {number}"):
+                found.verdicts.append(_verdict(entry))
         for entry in test.of_kind("workload"):
-            what = f"the measurement {entry.get('name')} of {entry.get('started')}"
-            unless_damaged(what, lambda entry=entry: found.measurements.append(_measured(test, entry)))  # type: ignore[misc]
+            with found.unless_damaged(f"the measurement {entry.get('name')} of {entry.get('started')}"):
+                found.measurements.append(_measured(test, entry))
         for entry in test.of_kind("phase"):
             if entry.get("outcome") != "passed" and (
                 said := test.text(entry, "message") or entry.get("message_begins")
             ):
                 found.reasons.append(f"{entry['when']} {entry['outcome']}: {said}")
-        unless_damaged("the source of the test", lambda: setattr(found, "source", _source_of(test)))
-
-    unless_damaged("the record of this test", all_of_it)
+        with found.unless_damaged("the source of the test"):
+            found.source = _source_of(test)
     return found
+
+
+def _verdict(entry: dict[str, Any]) -> Verdict:
+    verdict = restored(entry["verdict"])
+    if not isinstance(verdict, Verdict) or not isinstance(verdict.outcome, Outcome):
+        raise TypeError(f"it is not a verdict: {entry.get('sentence')}")
+    overview([verdict])  # raises if a part of it is damaged
+    return verdict
 
 
 def _measured(test: RecordedTest, entry: dict[str, Any]) -> Any:
@@ -157,14 +159,12 @@ def _source_of(test: RecordedTest) -> str:
 
 
 class _Page:
-    def __init__(
-        self, evidence: Evidence, checked: Verification, tests: Sequence[_Audited], cleaner: Cleaner
-    ) -> None:
+    def __init__(self, evidence: Evidence, checked: Verification, tests: Sequence[_Audited]) -> None:
         self.evidence = evidence
         self.run = evidence.run
         self.checked = checked
         self.tests = tests
-        self.cleaner = cleaner
+        self.cleaner = Cleaner()
         self.without_pictures = ""
 
     def html(self) -> str:
