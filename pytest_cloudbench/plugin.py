@@ -277,7 +277,7 @@ def pytest_runtest_makereport(
     """
     if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
         return (yield)
-    from pytest_cloudbench.reports.errors_shown import MACHINERY, shorten_error, shorten_report
+    from pytest_cloudbench.reports.errors_shown import shorten_error, shorten_report
 
     failed = call.excinfo.value
     shorten_error(item, call)
@@ -286,7 +286,7 @@ def pytest_runtest_makereport(
     ):  # it may have measured
         from pytest_cloudbench.reports.asserted import report_violated
 
-        report_violated(item, failed, MACHINERY)
+        report_violated(item, failed)
     report = yield
     shorten_report(report)
     return report

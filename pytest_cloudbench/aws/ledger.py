@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from pytest_cloudbench.limits.cost import Cost
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.reports.prices import Prices
 from pytest_cloudbench.resources.errors import CloudError
@@ -302,7 +303,7 @@ def hourly_cost(kind: Kind, description: Mapping[str, Any], prices: Prices | Non
         charge = prices.volume(_spec(description))
     else:
         charge = prices.snapshot(description.get("VolumeSize", 0))
-    return "unknown price" if charge.per_hour is None else f"{prices.said(charge.per_hour)} an hour"
+    return "unknown price" if charge.per_hour is None else f"{Cost(charge.per_hour, prices.currency)} an hour"
 
 
 def _spec(volume: Mapping[str, Any]) -> VolumeSpec:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection
 from types import TracebackType
 
 import pytest
 
+from pytest_cloudbench.reports.errors_shown import MACHINERY
 from pytest_cloudbench.reports.hooks import call_hook
 from pytest_cloudbench.reports.properties import MEASUREMENT_PROPERTY, VERDICT_PROPERTY, texts_in
 from pytest_cloudbench.verdicts.verdict import Verdict
@@ -19,11 +19,11 @@ _LONGEST = 160
 _LONG_NUMBER = re.compile(r"\b\d+\.\d{6,}(?:e-?\d+)?\b")
 
 
-def report_violated(item: pytest.Item, failure: AssertionError, not_of_tests: Collection[str]) -> None:
+def report_violated(item: pytest.Item, failure: AssertionError) -> None:
     """Report the failed assertion of a test as a violated verdict, if it is about what the test measured.
 
-    This is the case if the test had measured something and its own code raised the error, not one of the packages
-    ``not_of_tests``. An assertion on a verdict is reported already.
+    This is the case if the test had measured something and its own code raised the error, not a package of the
+    MACHINERY. An assertion on a verdict is reported already.
     """
     if (
         not texts_in(item.user_properties, MEASUREMENT_PROPERTY)
@@ -38,7 +38,7 @@ def report_violated(item: pytest.Item, failure: AssertionError, not_of_tests: Co
         for sentence in texts_in(item.user_properties, VERDICT_PROPERTY)
     ):
         return
-    if _raised_in(failure.__traceback__) in set(not_of_tests) - _ASSERTING:
+    if _raised_in(failure.__traceback__) in MACHINERY - _ASSERTING:
         return
     call_hook(item, "verdict", verdict=_verdict(failure), measurement=None)
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_cloudbench.limits.cost import amount_text
 from pytest_cloudbench.limits.volumes import VolumeSpec
 
 HOURS_OF_A_MONTH = 730
@@ -130,10 +129,6 @@ class Prices:
     def root_volume(self, size_gib: int) -> Charge:
         """Return the charge of a root volume, which is gp3 in recent images."""
         return replace(self.volume(VolumeSpec("gp3", size_gib), "root volume"), minor=True)
-
-    def said(self, cost: float) -> str:
-        """Return a cost as people read it: "0.42 USD"; a small one with two digits: "0.0031 USD"."""
-        return f"{amount_text(cost)} {self.currency}"
 
 
 def unpriced(charges: Iterable[Charge], *, minor: bool = True) -> list[str]:

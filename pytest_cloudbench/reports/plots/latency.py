@@ -17,7 +17,7 @@ from pytest_cloudbench.reports.plots.picture import Picture
 from pytest_cloudbench.reports.plots.rate_scale import latency_scale, latency_text, time_scale
 from pytest_cloudbench.reports.plots.sheet import COLOURS, STYLES, Panel, Sheet
 
-PANEL_IN = 2.3
+PANEL_IN = 2.6
 FEW = 30
 """Up to this number of samples, each has a mark."""
 LOG_FROM = 15
@@ -136,7 +136,6 @@ def _merged(jobs: Any, way: str) -> Distribution | None:
     return Distribution(tuple(value * _NS for value, _ in known), tuple(count for _, count in known))
 
 
-PANEL_IN = 2.6
 _TICKS = (0.0, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 _MARKED = (50.0, 95.0, 99.0, 99.9)
 _FEWEST = 100

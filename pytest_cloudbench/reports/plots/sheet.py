@@ -157,13 +157,6 @@ class Panel:
         points = [self.point(x, y) for x, y in zip(xs, ys, strict=True)]
         self.drawing.line(points, colour, width_pt=width, dashes=style, z=z, clip=self.box, steps=steps)
 
-    def upright(
-        self, at: float, colour: str, *, style: Dashes = (), width: float = 1.0, z: float = 1.6
-    ) -> None:
-        across = self.x.share(at)
-        ends = [self.spot(across, 0), self.spot(across, 1)]
-        self.drawing.line(ends, colour, width_pt=width, dashes=style, z=z, snap=True)
-
     def label(self, value: float, *lines: str, colour: str = INK, bold: bool = False) -> None:
         """Label this value at the right edge; long lines are wrapped between words."""
         room_in = WIDTH_IN - self.spot(_LABELS_FROM, 0)[0] - 0.04
@@ -181,7 +174,8 @@ class Panel:
         """Mark a moment on the time axis, with a label beside its line; ``height`` is a share of the panel."""
         across = self.x.share(at)
         beyond = across > 0.6
-        self.upright(at, INK, style=(2, 2))
+        ends = [self.spot(across, 0), self.spot(across, 1)]
+        self.drawing.line(ends, INK, dashes=(2, 2), z=1.6, snap=True)
         self.drawing.text(
             self.spot(across, height),
             text,
