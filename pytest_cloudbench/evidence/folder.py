@@ -177,14 +177,6 @@ class EvidenceFolder:
         partial.rename(target)
         return KeptFile(path, hashlib.sha256(data).hexdigest(), len(data))
 
-    def read(self, path: str) -> bytes:
-        """Return a file that `write` wrote, uncompressed.
-
-        Raises EvidenceError for a path outside the folder and for a file that no run writes, such as one of many GiB.
-        """
-        data = read_regular(self.file(path), root=self.root)
-        return uncompressed(data, path) if path.endswith(".gz") else data
-
     def file(self, path: str) -> Path:
         """Return the path of a file in the folder. Raises EvidenceError for a path outside it."""
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:

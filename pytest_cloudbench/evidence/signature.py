@@ -85,7 +85,7 @@ def _allowed_signers(signers: Path) -> str:
         raise EvidenceError(f"{signers} is a private key: give the public one, or a file of allowed signers")
     first = text.lstrip().split(maxsplit=1)[0] if text.strip() else ""
     if first.startswith(("ssh-", "ecdsa-", "sk-")):
-        return f"{signers.name} {text.strip()}\n".replace(f"{signers.name} ", "signer ", 1)
+        return f"signer {text.strip()}\n"
     return text
 
 
