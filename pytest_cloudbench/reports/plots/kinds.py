@@ -35,15 +35,19 @@ def storage_plots(run: Any) -> list[Picture | None]:
 
 def network_plots(run: Any) -> list[Picture | None]:
     """Draw a network run: its rate over time, with a line for each direction if it had two."""
-    from pytest_cloudbench.reports.plots.measurement import both_ways
+    if run.directions:
+        from pytest_cloudbench.reports.plots.comparison import lines_over_time
+
+        ways = ["server to client" if each.reverse else "client to server" for each in run.directions]
+        return [lines_over_time(run.directions, ways, f"{run.workload} on {run.path}, each direction")]
     from pytest_cloudbench.reports.plots.rate_over_time import rate_over_time
 
-    return [both_ways(run) if run.directions else rate_over_time(run)]
+    return [rate_over_time(run)]
 
 
 def creation_plots(creation: Any) -> list[Picture | None]:
     """Draw a creation of files: the files, and the data on the device, over time."""
-    from pytest_cloudbench.reports.plots.measurement import files_over_time
+    from pytest_cloudbench.reports.plots.created_files import files_over_time
 
     return [files_over_time(creation)]
 

@@ -1,4 +1,4 @@
-"""Pictures of one measurement: both directions of a network, a creation of files."""
+"""Pictures of a creation of files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,6 @@ from pytest_cloudbench.reports.plots.rate_scale import MIB_PER_S, time_scale
 from pytest_cloudbench.reports.plots.sheet import SERIES, Sheet
 from pytest_cloudbench.verdicts.timeline import Timeline
 from pytest_cloudbench.verdicts.wording import duration
-
-
-def both_ways(measurement: Any) -> Picture | None:
-    """Draw both directions of a network run as lines; None if one of them has no series."""
-    from pytest_cloudbench.reports.plots.comparison import lines_over_time
-
-    ways = ["server to client" if each.reverse else "client to server" for each in measurement.directions]
-    return lines_over_time(
-        measurement.directions, ways, f"{measurement.workload} on {measurement.path}, each direction"
-    )
-
 
 FILES_IN, DEVICE_IN, ALONE_IN = 1.5, 2.1, 2.6
 
