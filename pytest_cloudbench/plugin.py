@@ -174,7 +174,7 @@ def _add_to_reports(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("benchmark"):
         from pytest_cloudbench.reports.benchmark.table import join_benchmark
 
-        join_benchmark(config, lambda: cloud_in_use(config))
+        join_benchmark(config)
 
 
 def _run_facts(config: pytest.Config) -> dict[str, str]:

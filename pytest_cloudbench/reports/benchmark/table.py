@@ -7,12 +7,13 @@ machine. Only a test's last attempt counts. With ``--benchmark-disable`` and ``-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_cloudbench.options import cloud_in_use
 from pytest_cloudbench.reports.allure.labels import readable, uses_cloudbench
 from pytest_cloudbench.reports.benchmark.rounds import rounds_of
 from pytest_cloudbench.reports.hooks import unharmed
@@ -26,17 +27,16 @@ _LONG = frozenset({"series", "streams", "directions", "raw_files"})
 Row = dict[str, Any]
 
 
-def join_benchmark(config: pytest.Config, cloud: Callable[[], str]) -> None:
-    """Add the session's measurements to pytest-benchmark's; ``cloud`` returns the option that chose the cloud."""
-    config.pluginmanager.register(BenchmarkTable(config, cloud), "cloudbench-benchmark")
+def join_benchmark(config: pytest.Config) -> None:
+    """Add the session's measurements to pytest-benchmark's."""
+    config.pluginmanager.register(BenchmarkTable(config), "cloudbench-benchmark")
 
 
 class BenchmarkTable:
     """Collects rows and hands them to pytest-benchmark. `join_benchmark` registers it."""
 
-    def __init__(self, config: pytest.Config, cloud: Callable[[], str]) -> None:
+    def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._cloud = cloud
         self._machine: Facts = {}
         self._rows: dict[str, list[Row]] = {}
         self._compared: list[Mapping[str, Any]] = []
@@ -150,7 +150,7 @@ class BenchmarkTable:
         )
 
     def _described(self) -> dict[str, str]:
-        cloud = "AWS" if self._cloud() == "aws" else "embedded region"
+        cloud = "AWS" if cloud_in_use(self._config) == "aws" else "embedded region"
         return {"cloud": cloud, **{name: ", ".join(values) for name, values in self._machine.items()}}
 
     def _session(self) -> Any:
