@@ -62,7 +62,7 @@ def joined(comparisons: Sequence[ComparedRuns]) -> list[ComparedRuns]:
     """
     found: list[ComparedRuns] = []
     for each in comparisons:
-        if any(_same(each.runs, other.runs) and each.title == other.title for other in found):
+        if any(_is_same(each, other) for other in found):
             continue
         at = next(
             (
@@ -157,5 +157,6 @@ def is_same_run(run: Any, other: Any) -> bool:
     return type(run) is type(other) and begun[0] is not None and begun[0] == begun[1] and run == other
 
 
-def _same(runs: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(runs) == len(others) and all(is_same_run(*pair) for pair in zip(runs, others, strict=True))
+def _is_same(one: ComparedRuns, other: ComparedRuns) -> bool:
+    alike = one.title == other.title and len(one.runs) == len(other.runs)
+    return alike and all(map(is_same_run, one.runs, other.runs))

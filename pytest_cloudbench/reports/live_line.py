@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -68,15 +69,10 @@ def live_line(
         line.leave(phase)
 
 
-@contextlib.contextmanager
-def hidden(config: pytest.Config) -> Iterator[None]:
-    """Clear the live line while the block writes to the terminal."""
+def hidden(config: pytest.Config) -> AbstractContextManager[None]:
+    """Return a context in which the live line is cleared, so that the block may write to the terminal."""
     line = config.stash.get(_LINE, None)
-    if line is None:
-        yield
-        return
-    with line.hidden():
-        yield
+    return contextlib.nullcontext() if line is None else line.hidden()
 
 
 @dataclass(eq=False)

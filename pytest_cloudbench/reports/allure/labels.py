@@ -78,8 +78,7 @@ def _feature(item: pytest.Item, volumes: Sequence[str]) -> str | None:
 def _volumes(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
     found = []
     for name, default in (("ebs_volume", 1), ("ebs_volumes", None)):
-        marker = item.get_closest_marker(name)
-        if marker is not None and name in getattr(item, "fixturenames", ()) and not _is_parameter(item, name):
+        if (marker := _configuring(item, name)) is not None:
             spec = marker.args[0] if marker.args else marker.kwargs.get("spec")
             count = marker.kwargs.get("count") or default
             found.append(f"{count} x {spec}" if count not in (None, 1) else str(spec))
@@ -91,16 +90,17 @@ def _volumes(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
     return found
 
 
-def _is_parameter(item: pytest.Item, name: str) -> bool:
-    """Return True if a parameter of the test, not its marker, configures the fixture."""
-    return name in getattr(getattr(item, "callspec", None), "params", ())
+def _configuring(item: pytest.Item, name: str) -> pytest.Mark | None:
+    """Return the marker that configures a fixture of the test; None without one, or if a parameter does."""
+    by_parameter = name in getattr(getattr(item, "callspec", None), "params", ())
+    used = name in getattr(item, "fixturenames", ())
+    return item.get_closest_marker(name) if used and not by_parameter else None
 
 
 def _instance_types(item: pytest.Item, instances: Sequence[Any]) -> list[str]:
     found: list[str] = []
     for name in ("ec2_instance", "ec2_pair"):
-        marker = item.get_closest_marker(name)
-        if marker is not None and name in getattr(item, "fixturenames", ()) and not _is_parameter(item, name):
+        if (marker := _configuring(item, name)) is not None:
             words = [str(word) for word in (*marker.args, *_named(marker.kwargs)) if word is not None]
             found += dict.fromkeys(words)
     # A host without an API has no instance type: use its name.
