@@ -95,17 +95,11 @@ class Pseudonyms:
             if not found.is_global:
                 return whole
             number = int(self._sum(str(found)), 16)
-            if found.version == 4:
-                other: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.IPv4Address(
-                    (15 << 28) | (number % (1 << 28))
-                )
-            else:
-                other = ipaddress.IPv6Address((0x20010DB8 << 96) | (number % (1 << 96)))
-            return (
-                str(other)
-                if prefix is None
-                else str(ipaddress.ip_network((other, int(prefix)), strict=False))
-            )
+            begin, free_bits = (15 << 28, 28) if found.version == 4 else (0x20010DB8 << 96, 96)
+            other = ipaddress.ip_address(begin | number % (1 << free_bits))
+            if prefix is None:
+                return str(other)
+            return str(ipaddress.ip_network((other, int(prefix)), strict=False))
         except ValueError:
             return whole
 

@@ -159,16 +159,13 @@ class _Check:
             record = self._journal(path)
             for entry in record.all("file"):
                 self.noted[entry["path"]] = entry["sha256"]
-            self._check_is_of(path, record, begun)
+            first = record.entries[0] if record.entries else begun
+            if first.get("test") != begun["test"]:
+                self.tell(f"{path}: is the record of {first.get('test')}, where that of {begun['test']} was")
             self._check_seal(path, record, ended, f"{JOURNALS}/{name}{SUFFIX}")
         ends, begins = ({entry["folder"] for entry in part.all(kind)} for kind in ("test", "begin"))
         for folder in ends - begins:
             self.tell(f"{JOURNALS}/{name}{SUFFIX}: {folder} ended but did not begin")
-
-    def _check_is_of(self, path: str, record: JournalRead, begun: Mapping[str, Any]) -> None:
-        first = record.entries[0] if record.entries else {}
-        if first and first.get("test") != begun["test"]:
-            self.tell(f"{path}: is the record of {first.get('test')}, where that of {begun['test']} was")
 
     def _check_seal(
         self, path: str, record: JournalRead, seal: Mapping[str, Any] | None, sealed_by: str

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_cloudbench.reports.properties import judged_promises
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_cloudbench.reports.properties import JudgedPromise
+from pytest_cloudbench.reports.summary_table import totals
 
 _COLUMN = 2
 """After the columns of the result and the test."""
@@ -27,7 +22,7 @@ def pytest_html_results_table_header(cells: list[str]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_html_results_table_row(report: pytest.TestReport, cells: list[str]) -> None:
     """Add how many of the test's verdicts held."""
-    cells.insert(_COLUMN, f"<td>{escape(_totals(judged_promises(report.user_properties)))}</td>")
+    cells.insert(_COLUMN, f"<td>{escape(totals(judged_promises(report.user_properties)))}</td>")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -42,9 +37,3 @@ def pytest_html_results_table_html(report: pytest.TestReport, data: list[str]) -
     )
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     data.insert(0, f'<table class="cloudbench-verdicts"><tr>{heads}</tr>{lines}</table>')
-
-
-def _totals(judged: Sequence[JudgedPromise]) -> str:
-    from pytest_cloudbench.reports.summary_table import totals
-
-    return totals(judged)

@@ -162,12 +162,8 @@ def draw_series(
 
 def _draw_ceiling(panel: Panel, line: CeilingLine, scale: RateScale) -> None:
     lines = [*line.names, scale.text(line.value) + (f" ({line.remark})" if line.remark else "")]
-    if not line.promised:
-        panel.limit(line.value, *lines, style=(1, 2), colour=GREY)
-    elif line.remark:
-        panel.limit(line.value, *lines, style=(5, 2, 1, 2), colour=LIMIT)
-    else:
-        panel.limit(line.value, *lines)
+    style: Dashes = (1, 2) if not line.promised else (5, 2, 1, 2) if line.remark else (6, 3)
+    panel.limit(line.value, *lines, style=style, colour=LIMIT if line.promised else GREY)
 
 
 def _draw_falls(panel: Panel, line: Timeline, scale: RateScale, per_s: float) -> None:

@@ -163,7 +163,7 @@ class Panel:
         parts = [part for line in lines for part in broken(line, room_in, size_pt=_LABEL_PT, bold=bold)]
         self.labels.append(Label(value, "\n".join(parts), colour, bold))
 
-    def limit(self, value: float, *lines: str, style: Dashes = (6, 3), colour: str = LIMIT) -> None:
+    def limit(self, value: float, *lines: str, style: Dashes, colour: str) -> None:
         """Draw a level line over the whole width, labelled at its end."""
         up = self.y.share(value)
         ends = [self.spot(0, up), self.spot(1, up)]
