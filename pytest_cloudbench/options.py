@@ -181,7 +181,6 @@ OPTIONS = (
         "reuse",
         "let all tests that ask for equal instances share them, with fresh volumes for each test, except repeats and "
         "tests whose marker has a scope= (default: each test launches its own)",
-        choices=("", "on"),
         switch=True,
     ),
     Option(
@@ -207,7 +206,6 @@ OPTIONS = (
     Option(
         "redact",
         "replace the account id, ARNs and public addresses in the evidence by pseudonyms",
-        choices=("", "on"),
         switch=True,
     ),
     Option(
@@ -235,7 +233,6 @@ OPTIONS = (
     Option(
         "plan",
         "print what the tests would create, for how long and at what price, and what would be refused; create nothing",
-        choices=("", "on"),
         switch=True,
     ),
     Option(
@@ -269,7 +266,6 @@ OPTIONS = (
         "keep-failed",
         "keep the instances and volumes of a failed test, for a day at most, and show how to log in; on AWS they cost "
         "money until `cloudbench reap --kept` removes them",
-        choices=("", "on"),
         switch=True,
     ),
     Option(
@@ -301,7 +297,6 @@ OPTIONS = (
     Option(
         "install-tools",
         "install missing tools, such as fio, on machines that the run did not create too",
-        choices=("", "on"),
         switch=True,
     ),
     Option(
@@ -440,10 +435,9 @@ def setting(config: pytest.Config, name: str) -> str:
     if isinstance(given, list):
         given = ",".join(given)
     value = str(config.getini(option.ini) if given is None else given)
-    if given is None and value and option.choices is not None and value not in option.choices:
-        raise pytest.UsageError(
-            f"{option.ini}={value!r} in the ini file: use one of {', '.join(option.choices)}"
-        )
+    choices = ("", "on") if option.switch else option.choices
+    if given is None and value and choices is not None and value not in choices:
+        raise pytest.UsageError(f"{option.ini}={value!r} in the ini file: use one of {', '.join(choices)}")
     if option.check is not None and value != option.default:
         try:
             option.check(value)

@@ -38,7 +38,7 @@ class CallRecorder:
 
     def call(self, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
         """Run a call of the provider and record its arguments and its result, which a replay can restore."""
-        return self._done("call", {"name": name, "arguments": worded(list(arguments))}, name, run)
+        return self._done("call", {"name": name, "arguments": worded(list(arguments))}, run)
 
     def operation(self, host: str, name: str, arguments: Sequence[Any], run: Callable[[], T]) -> T:
         """Run an operation on a host and record its result, and its commands as entries inside it."""
@@ -47,7 +47,7 @@ class CallRecorder:
         asked = {"host": host, "name": name, "arguments": worded(list(arguments))}
         self._operating = True
         try:
-            return self._done("operation", asked, name, run)
+            return self._done("operation", asked, run)
         finally:
             self._operating = False
 
@@ -138,19 +138,18 @@ class CallRecorder:
             with self._recorder.guarded(f"a job on {content['host']}"):
                 record.add(kind, content)
 
-    def _done(self, kind: str, asked: dict[str, Any], name: str, run: Callable[[], T]) -> T:
+    def _done(self, kind: str, asked: dict[str, Any], run: Callable[[], T]) -> T:
         record = self._record
         if record is None:
             return run()
         began = time.time()
-        outcome: Any
         try:
-            with record.inside(name):
-                outcome = result = run()
+            with record.inside(asked["name"]):
+                result = run()
         except BaseException as error:
             self._add(record, kind, asked, error, began)
             raise
-        self._add(record, kind, asked, outcome, began)
+        self._add(record, kind, asked, result, began)
         return result
 
     def _add(

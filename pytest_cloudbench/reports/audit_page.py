@@ -12,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import html
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -89,15 +90,12 @@ def audit_page(
         evidence = Evidence(folder)
     except EvidenceError as error:
         raise EvidenceError(f"no page can be made: {error}\n{checked}") from error
-    tests = [_audited(test, attempt) for test, attempt in _attempts(evidence.tests)]
+    attempts: Counter[str] = Counter()
+    tests = []
+    for test in evidence.tests:
+        attempts[test.nodeid] += 1
+        tests.append(_audited(test, attempts[test.nodeid]))
     return _Page(evidence, checked, tests).html(), checked
-
-
-def _attempts(tests: Iterable[RecordedTest]) -> Iterator[tuple[RecordedTest, int]]:
-    seen: dict[str, int] = {}
-    for test in tests:
-        seen[test.nodeid] = seen.get(test.nodeid, 0) + 1
-        yield test, seen[test.nodeid]
 
 
 def _audited(test: RecordedTest, attempt: int) -> _Audited:
@@ -238,7 +236,8 @@ class _Page:
 
     def _promises(self) -> str:
         rows: list[Sequence[str]] = []
-        for each, name in zip(self.tests, self._short_names(), strict=True):
+        names = short_names([self._name(each) for each in self.tests])
+        for each, name in zip(self.tests, names, strict=True):
             why = "cannot be shown, see below" if each.gaps else "no verdict"
             found = overview(each.verdicts) or [("", why, "", "")]
             ended = f"{name}: {each.test.outcome or 'did not end'}"
@@ -399,9 +398,6 @@ class _Page:
 
     def _name(self, each: _Audited) -> str:
         return each.test.nodeid + (f" (attempt {each.attempt})" if each.attempt > 1 else "")
-
-    def _short_names(self) -> list[str]:
-        return short_names([self._name(each) for each in self.tests])
 
     def _text(self, text: object) -> str:
         clean = self.cleaner.text(str(text))

@@ -56,10 +56,9 @@ XFAILED_PROPERTY = "cloudbench.xfailed"
 OTHERWISE_PROPERTY = "cloudbench.judged_otherwise"
 """Name of the property for a verdict of a replay whose outcome differs from the recorded one."""
 
-OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY, SUBTEST = (
+OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY, SUBTEST = _PARTS = tuple(
     f"{_PREFIX}{name}" for name in ("outcome", "promise", "asked", "measured", "bound_by", "subtest")
 )
-_PARTS = (OUTCOME, PROMISE, ASKED, MEASURED, BOUND_BY, SUBTEST)
 
 Property = tuple[str, Any]
 
