@@ -83,8 +83,8 @@ def git_facts(folder: Path) -> dict[str, Any]:
     try:
         facts["revision"] = _git(folder, "rev-parse", "HEAD")
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None)
-        return {"none": (said or str(error)).strip().splitlines()[0] if (said or str(error)).strip() else "?"}
+        said = (getattr(error, "stderr", None) or str(error)).strip()
+        return {"none": said.partition("\n")[0] or "?"}
     for name, words in (
         ("branch", ("rev-parse", "--abbrev-ref", "HEAD")),
         ("changed", ("status", "--porcelain", "--untracked-files=no")),

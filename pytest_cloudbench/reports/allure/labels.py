@@ -54,9 +54,7 @@ def default_labels(item: pytest.Item, instances: Sequence[Any], *, judged: bool)
     labels = {"epic": EPIC, "severity": "critical" if judged else "normal"}
     if feature := _feature(item, volumes):
         labels["feature"] = feature
-    subject = " and ".join(volumes)
-    where = " and ".join(types)
-    if story := " on ".join(part for part in (subject, where) if part):
+    if story := " on ".join(" and ".join(words) for words in (volumes, types) if words):
         labels["story"] = story
     return labels
 
