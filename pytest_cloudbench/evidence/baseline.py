@@ -115,17 +115,14 @@ class Baseline:
             except EvidenceError as error:
                 missing = f"in run {name}, {error}"
                 self.unread.setdefault(plain_nodeid(nodeid), set()).add(missing)
-        missing = missing or self._unknown(nodeid)
+        if not missing:
+            no_run_has = f"no earlier run has {plain_nodeid(nodeid)}"
+            missing = no_run_has if self.runs else "there are no earlier runs"
         return {part: Earlier(tuple(each[part] for each in found), setup, missing) for part in parts}
 
     def knows(self, nodeid: str) -> bool:
         """Return True if any earlier run has this test."""
         return any(True for _ in self._tests(nodeid))
-
-    def _unknown(self, nodeid: str) -> str:
-        if not self.runs:
-            return "there are no earlier runs"
-        return f"no earlier run has {plain_nodeid(nodeid)}"
 
     def _tests(self, nodeid: str) -> Iterator[tuple[str, RecordedTest]]:
         """Yield, for each run, the last attempt of a test and of each of its repeats, with the run's id."""

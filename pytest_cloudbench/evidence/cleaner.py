@@ -161,7 +161,7 @@ class Cleaner:
             yield partial(self._recognised, SECRET_ACCESS_KEY)
         if longest >= _SHORTEST_BASE64:
             yield self._in_base64
-        yield self._cut_off
+        yield lambda view: self._parts.cut_off_in(view.text)
 
     def _known_in(self, view: View) -> list[Span]:
         # A pattern of all known secrets would change with each new one, and re caches hundreds of patterns.
@@ -174,9 +174,6 @@ class Cleaner:
         for start, stop, _ in spans:
             self._parts.add(view.text[start:stop])
         return spans
-
-    def _cut_off(self, view: View) -> list[Span]:
-        return self._parts.cut_off_in(view.text)
 
     def _in_base64(self, view: View) -> list[Span]:
         """Find base64 of a secret, as a whole; it may go over several lines."""

@@ -123,9 +123,14 @@ def add_condition(item: pytest.Item, condition: str) -> None:
 def add_undecided(item: pytest.Item) -> str:
     """Write that a test is skipped because a promise is inconclusive. Return the totals: "2 held, 1 inconclusive"."""
     words = [judged.outcome for judged in judged_promises(item.user_properties)] or ["inconclusive"]
-    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    counts = counted(words)
     item.user_properties.append((UNDECIDED_PROPERTY, f"skipped, not passed: {counts}"))
     return counts
+
+
+def counted(words: Sequence[str]) -> str:
+    """Return how often each word occurs, in the order of the words: "2 held, 1 inconclusive"."""
+    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
 
 
 def add_cost(item: pytest.Item, cost: Cost, not_priced: Iterable[str] = ()) -> None:

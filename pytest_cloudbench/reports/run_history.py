@@ -13,6 +13,7 @@ from pytest_cloudbench.evidence.reader import Evidence, is_same_test
 from pytest_cloudbench.limits.quantities import plain
 from pytest_cloudbench.reports.pages import Levels, Section
 from pytest_cloudbench.reports.plots.rate_scale import scale_for
+from pytest_cloudbench.reports.properties import counted
 from pytest_cloudbench.verdicts.compared_by import compared_by
 from pytest_cloudbench.verdicts.level_changes import level_changes
 from pytest_cloudbench.verdicts.not_worse_than import changes, not_worse_if_known
@@ -68,7 +69,7 @@ def _history_of(series: Sequence[MeasuredWorkload], *, kind: str) -> Section:
                 _when(each),
                 _measured(each.run),
                 level,
-                _counts(each.outcomes),
+                counted(each.outcomes),
                 ", ".join(changed),
             )
         )
@@ -192,7 +193,3 @@ def _measured(run: Run) -> str:
     """Return the rate, with the mean latency if the job set the rate itself."""
     rate, by = str(run.shown(run.rate)), compared_by([run])
     return f"{rate}, {by.what}{by.shown(run, by.figure(run))}" if by.what else rate
-
-
-def _counts(outcomes: Sequence[str]) -> str:
-    return ", ".join(f"{outcomes.count(word)} {word}" for word in dict.fromkeys(outcomes))

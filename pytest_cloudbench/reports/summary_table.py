@@ -56,12 +56,10 @@ def rows_of(
 
 def short_names(nodeids: Sequence[str]) -> list[str]:
     """Return node ids without the path to their file, and without its name if all tests are in one file."""
-    files = {nodeid.partition("::")[0] for nodeid in nodeids}
-    if len(files) == 1:
-        return [nodeid.partition("::")[2] or nodeid for nodeid in nodeids]
-    return [
-        nodeid.partition("::")[0].rpartition("/")[2] + "::" + nodeid.partition("::")[2] for nodeid in nodeids
-    ]
+    parts = [nodeid.partition("::") for nodeid in nodeids]
+    if len({file for file, _, _ in parts}) == 1:
+        return [name or file for file, _, name in parts]
+    return [f"{file.rpartition('/')[2]}::{name}" for file, _, name in parts]
 
 
 def totals(judged: Sequence[JudgedPromise]) -> str:
