@@ -21,7 +21,7 @@ from pytest_cloudbench.workloads.fio.fleet_logs import first_start_s, joined_log
 from pytest_cloudbench.workloads.fio.job import FioJob
 from pytest_cloudbench.workloads.fio.output import parse_client_output
 from pytest_cloudbench.workloads.fio.series_logs import IOPS_LOG, LOGS, series_from_logs
-from pytest_cloudbench.workloads.iperf3.group import summed_series
+from pytest_cloudbench.workloads.iperf3.streams import summed_series
 from pytest_cloudbench.workloads.network_measurement import NetworkSeries
 
 OUTPUTS = Path(__file__).parent / "fio_outputs"

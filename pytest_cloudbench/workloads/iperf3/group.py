@@ -23,7 +23,8 @@ from pytest_cloudbench.workloads.iperf3.run import (
     watch,
     within_load,
 )
-from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, NetworkSeries, sum_known
+from pytest_cloudbench.workloads.iperf3.streams import summed_series
+from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement, sum_known
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.target import GroupCounters, PathGroup
 from pytest_cloudbench.workloads.tool_run import cleaned_up, started_apart
@@ -163,25 +164,6 @@ def summed(parts: Sequence[NetworkMeasurement]) -> NetworkMeasurement:
         conditions=tuple(dict.fromkeys(each for part in parts for each in part.conditions)),
         raw={},
         parts=tuple(dataclasses.replace(part, raw={}) for part in parts),
-    )
-
-
-def summed_series(each: Sequence[NetworkSeries]) -> NetworkSeries:
-    """Return the sums of the samples that all series have. Windows, round trips and jitter are of single streams."""
-    count = min(len(series) for series in each)
-
-    def column(name: str) -> tuple[Any, ...]:
-        rows = [getattr(series, name)[:count] for series in each]
-        if not all(len(row) == count for row in rows):
-            return ()
-        return tuple(sum(row[1:], row[0]) for row in zip(*rows, strict=True))
-
-    return NetworkSeries(
-        seconds=each[0].seconds[:count],
-        throughput=column("throughput"),
-        sent=column("sent"),
-        retransmits=column("retransmits"),
-        lost_packets=column("lost_packets"),
     )
 
 

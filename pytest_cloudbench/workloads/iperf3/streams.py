@@ -7,9 +7,10 @@ the rate is taken as constant. No byte is lost or counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.workloads.iperf3.output import Flow, Interval, OtherEnd, ProcessOutput
@@ -70,7 +71,7 @@ def read_streams(
     cells = count_cells(flows, step_s)
     seconds = tuple(round((number + 1) * step_s * compression, 6) for number in range(cells))
     streams = tuple(_stream(each, seconds, step_s) for each in pairings)
-    return streams, _summed(seconds, [stream.series for stream in streams])
+    return streams, summed_series([stream.series for stream in streams])
 
 
 def summed(values: Sequence[Bandwidth | None]) -> Bandwidth | None:
@@ -147,25 +148,27 @@ def _mean_rate(flow: Flow | None, of_cells: Sequence[float]) -> Bandwidth | None
     return Bandwidth(sum(each.bytes for each in flow.intervals) / length_s) if length_s > 0 else None
 
 
-def _summed(seconds: tuple[float, ...], series: Sequence[NetworkSeries]) -> NetworkSeries:
+def summed_series(each: Sequence[NetworkSeries]) -> NetworkSeries:
+    """Return the sums of the samples that all series have; a column that one of them lacks is empty.
+
+    Windows, round trips and jitter are of single streams.
+    """
+    count = min(map(len, each), default=0)
+
+    def rows(name: str) -> Iterable[tuple[Any, ...]]:
+        columns = [getattr(series, name)[:count] for series in each]
+        return zip(*columns, strict=True) if all(len(column) == count for column in columns) else ()
+
+    def rates(name: str) -> tuple[Bandwidth, ...]:
+        return tuple(Bandwidth(sum(rate.bytes_per_second for rate in row)) for row in rows(name))
+
     return NetworkSeries(
-        seconds=seconds,
-        throughput=_sum_columns([each.throughput for each in series]),
-        sent=_sum_columns([each.sent for each in series]),
-        retransmits=_sum_counts([each.retransmits for each in series]),
-        lost_packets=_sum_counts([each.lost_packets for each in series]),
+        seconds=each[0].seconds[:count] if each else (),
+        throughput=rates("throughput"),
+        sent=rates("sent"),
+        retransmits=tuple(map(sum, rows("retransmits"))),
+        lost_packets=tuple(map(sum, rows("lost_packets"))),
     )
-
-
-def _sum_columns(columns: Sequence[tuple[Bandwidth, ...]]) -> tuple[Bandwidth, ...]:
-    """Add the columns row by row; empty if a stream lacks the column."""
-    if not all(columns):
-        return ()
-    return tuple(Bandwidth(sum(each.bytes_per_second for each in row)) for row in zip(*columns, strict=True))
-
-
-def _sum_counts(columns: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    return tuple(sum(row) for row in zip(*columns, strict=True)) if all(columns) else ()
 
 
 def count_cells(flows: Sequence[Sequence[Interval]], step_s: float) -> int:
