@@ -227,6 +227,40 @@ def test_allowance_counters_are_read_before_and_after_the_run(path: LocalPath) -
     assert run.to_dict()["allowance_counters"]["client"]["bw_out_exceeded"] == 7
 
 
+@dataclass
+class _Pairs:
+    pairs: list[LocalPath]
+    label: str = "client -> server (2 pairs)"
+
+    def envelope(self, **load: Any) -> None:
+        return None
+
+    def counters(self) -> _PairsSnapshot:
+        return _PairsSnapshot([_Snapshot(time.monotonic()) for _ in self.pairs])
+
+
+@dataclass
+class _PairsSnapshot:
+    each: list[_Snapshot]
+
+    def since(self, earlier: _PairsSnapshot) -> list[AllowancePair]:
+        return [now.since(then) for now, then in zip(self.each, earlier.each, strict=True)]
+
+
+def test_several_pairs_run_at_once(path: LocalPath) -> None:
+    seen: list[NetworkProgress] = []
+    group = _Pairs([path, dataclasses.replace(path, label="the other pair")])
+    run = run_iperf3(group, Iperf3Job.of(duration=2, bitrate="20 Mbit/s"), on_progress=seen.append)
+    assert run.path == group.label
+    assert list(run.pairs) == [each.label for each in group.pairs]
+    assert all(each.throughput.mbit == pytest.approx(10, rel=0.1) for each in run.parts)
+    assert run.throughput.bytes_per_second == sum(each.throughput.bytes_per_second for each in run.parts)
+    assert run.start_skew_s is not None
+    assert run.counters == AllowancePair(AllowanceDelta(2, bw_out_exceeded=7), None)
+    assert seen
+    assert all(progress.throughput is None for progress in seen)
+
+
 def test_unreadable_counters_do_not_fail_the_run(path: LocalPath) -> None:
     taken: list[_Snapshot] = []
 

@@ -1,12 +1,14 @@
-"""Run an iperf3 job on a path: check it, start it exactly once, watch it, read its output into a measurement."""
+"""Run an iperf3 job on one path or several: check it, start it exactly once, watch it, read its output."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import Any
 
 from pytest_cloudbench.limits.quantities import Bandwidth
 from pytest_cloudbench.reports.plots.kinds import network_plots
@@ -19,7 +21,7 @@ from pytest_cloudbench.workloads.iperf3.plan import Plan, plan_run
 from pytest_cloudbench.workloads.iperf3.result import Gathered, measurement_of, read_end
 from pytest_cloudbench.workloads.network_measurement import NetworkMeasurement
 from pytest_cloudbench.workloads.pace import Pace
-from pytest_cloudbench.workloads.target import NetworkPath, PathCounters, PathGroup, is_group
+from pytest_cloudbench.workloads.target import NetworkPath, PathGroup, is_group
 from pytest_cloudbench.workloads.tool_run import cleaned_up
 from pytest_cloudbench.workloads.workload import Workload
 
@@ -99,8 +101,9 @@ def run_iperf3(
     pace: Pace = Pace.FULL,
     on_progress: Callable[[NetworkProgress], None] | None = None,
 ) -> NetworkMeasurement:
-    """Run `job` on `path` once and return its measurement.
+    """Run `job` on `path` once, or on every pair of a group at once, and return the measurement.
 
+    The bitrate of a group is the total over all its pairs.
     on_progress: called about once a second during the run; without it nothing is sampled.
 
     Raises BadIperf3Job, Iperf3TooOld or PortBusy before anything starts. Later raises ServerNotUp, Iperf3Refused,
@@ -108,30 +111,98 @@ def run_iperf3(
     host is lost before anything was measured. In every case, also on Ctrl-C, nothing is left running on a host that
     can be reached.
     """
-    if is_group(path):
-        from pytest_cloudbench.workloads.iperf3.group import run_on_pairs
+    if not is_group(path):
+        (one,), _ = _run_at_once(path, [plan_run(path, job, pace)], on_progress)
+        return one
+    from pytest_cloudbench.workloads.iperf3.group import together
 
-        return run_on_pairs(path, job, pace=pace, on_progress=on_progress)
-    plan = plan_run(path, job, pace)
-    before = _counters(path)
-    started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    server, ports = start_server(plan)
-    cause: Exception | None = None
-    with cleaned_up(server.job):
-        client = start_client(plan, ports, with_samples=on_progress is not None)
-        with cleaned_up(client.job):
-            try:
-                watch(plan, client, on_progress)
-            except Exception as error:  # raised below, after reading what both ends measured
-                cause = error
-                client.end()
-            counters = _counter_gains(plan, path, before)
-            let_end(server, at_once=cause is not None)
-            gathered = gather(plan, client, server, counters, started_at)
-    return measured(plan, gathered, cause)
+    def show(progress: NetworkProgress) -> None:
+        # The rate is that of one pair only.
+        assert on_progress is not None
+        on_progress(dataclasses.replace(progress, throughput=None))
+
+    share = job if job.bitrate is None else dataclasses.replace(job, bitrate=job.bitrate / len(path.pairs))
+    plans = [plan_run(pair, share, pace) for pair in path.pairs]
+    parts, skew_s = _run_at_once(path, plans, None if on_progress is None else show)
+    return together(path, job, plans, parts, skew_s)
 
 
-def measured(plan: Plan, gathered: Gathered, cause: Exception | None) -> NetworkMeasurement:
+def _run_at_once(
+    path: NetworkPath | PathGroup,
+    plans: Sequence[Plan],
+    on_progress: Callable[[NetworkProgress], None] | None,
+) -> tuple[list[NetworkMeasurement], float]:
+    """Run all plans at once: all servers first, then all clients at one moment.
+
+    Return what each measured, and within how many seconds the clients started.
+    """
+    with contextlib.ExitStack() as stack:
+        before = _counters(path)
+        began = time.monotonic()
+        servers: list[tuple[Side, tuple[int, ...]]] = []
+        for plan in plans:
+            servers.append(start_server(plan))
+            stack.enter_context(cleaned_up(servers[-1][0].job))
+        # Several clients wait for one moment. A client starts faster than a server, which must listen first.
+        start_at = time.monotonic() + (time.monotonic() - began if len(plans) > 1 else 0.0)
+        started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        clients: list[Side] = []
+        delays_s = []
+        for plan, (_, ports) in zip(plans, servers, strict=True):
+            left_s = max(0.0, start_at - time.monotonic())
+            sampled = on_progress is not None and not clients
+            clients.append(start_client(plan, ports, with_samples=sampled, start_in_s=left_s))
+            stack.enter_context(cleaned_up(clients[-1].job))
+            # The client began to wait at some time during the call.
+            delays_s.append(time.monotonic() + left_s - start_at)
+        causes = _watched(plans, clients, on_progress, start_in_s=max(0.0, start_at - time.monotonic()))
+        after = _counters(path) if before is not None else None
+        gained: Sequence[AllowancePair | None] = [None] * len(plans)
+        if before is not None and after is not None:
+            each = after.since(before) if is_group(path) else [after.since(before)]
+            gained = [_within_load(plan, pair) for plan, pair in zip(plans, each, strict=True)]
+        gathered = []
+        for plan, client, (server, _), counters in zip(plans, clients, servers, gained, strict=True):
+            _let_end(server, at_once=any(causes))
+            gathered.append(_gather(plan, client, server, counters, started_at))
+    # Report a pair that failed by itself before those that were ended because of it.
+    order = sorted(range(len(plans)), key=lambda number: causes[number] is None)
+    parts = {number: _measured(plans[number], gathered[number], causes[number]) for number in order}
+    return [parts[number] for number in range(len(plans))], max(delays_s)
+
+
+def _watched(
+    plans: Sequence[Plan],
+    clients: Sequence[Side],
+    on_progress: Callable[[NetworkProgress], None] | None,
+    *,
+    start_in_s: float,
+) -> list[Exception | None]:
+    """Wait for all clients, and return the error of each, if any; after an error the others are ended.
+
+    An error is raised by the caller, after reading what all ends measured.
+    """
+    reader = ProgressReader(plans[0].job, plans[0].length_s)
+    causes: list[Exception | None] = []
+
+    def take(output: str) -> None:
+        if on_progress is not None and not causes:  # only the first client writes samples
+            for progress in reader.feed(output):
+                on_progress(progress)
+
+    for plan, client in zip(plans, clients, strict=True):
+        if any(causes):
+            client.end()
+        try:
+            client.job.wait(start_in_s + plan.length_s + _SPARE_S, on_output=take)
+            causes.append(None)
+        except Exception as error:
+            causes.append(error)
+            client.end()
+    return causes
+
+
+def _measured(plan: Plan, gathered: Gathered, cause: Exception | None) -> NetworkMeasurement:
     """Return the measurement of a run that has ended. Raises the error of one that failed or stalled.
 
     cause: the error that ended the watching, if any.
@@ -147,25 +218,7 @@ def measured(plan: Plan, gathered: Gathered, cause: Exception | None) -> Network
     return measurement
 
 
-def watch(
-    plan: Plan,
-    client: Side,
-    on_progress: Callable[[NetworkProgress], None] | None,
-    *,
-    start_in_s: float = 0.0,
-) -> None:
-    """Wait until the clients end. Raises TimeoutError if they take far longer than planned."""
-    reader = ProgressReader(plan.job, plan.length_s)
-
-    def take(output: str) -> None:
-        if on_progress is not None:
-            for progress in reader.feed(output):
-                on_progress(progress)
-
-    client.job.wait(start_in_s + plan.length_s + _SPARE_S, on_output=take)
-
-
-def let_end(server: Side, *, at_once: bool) -> None:
+def _let_end(server: Side, *, at_once: bool) -> None:
     """Wait for the one-off server, which ends with its client; end it if the client never connected."""
     if not at_once:
         with contextlib.suppress(Exception):
@@ -174,7 +227,7 @@ def let_end(server: Side, *, at_once: bool) -> None:
     server.end()
 
 
-def gather(
+def _gather(
     plan: Plan, client: Side, server: Side, counters: AllowancePair | None, started_at: str
 ) -> Gathered:
     client_files, server_files = client.fetch(), server.fetch()
@@ -196,21 +249,14 @@ def gather(
     )
 
 
-def _counters(path: NetworkPath) -> PathCounters | None:
+def _counters(path: NetworkPath | PathGroup) -> Any:
     # Counters are only evidence: a run without them does not fail.
     with contextlib.suppress(Exception):
         return path.counters()
     return None
 
 
-def _counter_gains(plan: Plan, path: NetworkPath, before: PathCounters | None) -> AllowancePair | None:
-    after = _counters(path) if before is not None else None
-    if before is None or after is None:
-        return None
-    return within_load(plan, after.since(before))
-
-
-def within_load(plan: Plan, gained: AllowancePair) -> AllowancePair:
+def _within_load(plan: Plan, gained: AllowancePair) -> AllowancePair:
     """Leave out the time before the first and after the last byte: it could not exceed an allowance."""
     client, server = (
         end and dataclasses.replace(end, elapsed_s=min(end.elapsed_s, plan.length_s))
