@@ -38,22 +38,11 @@ _BYTES_PER_SECOND = {
 }
 """By unit, in lower case except the B of bytes."""
 _SPELLINGS = {
-    "Bps": "B/s",
-    "kBps": "kB/s",
-    "mBps": "mB/s",
-    "gBps": "gB/s",
-    "kiBps": "kiB/s",
-    "miBps": "miB/s",
-    "giBps": "giB/s",
-    "bps": "bit/s",
-    "kbps": "kbit/s",
-    "mbps": "mbit/s",
-    "gbps": "gbit/s",
+    **{f"{prefix}Bps": f"{prefix}B/s" for prefix in ("", "k", "m", "g", "ki", "mi", "gi")},
+    **{f"{prefix}bps": f"{prefix}bit/s" for prefix in ("", "k", "m", "g")},
+    **{f"{prefix}bits/s": f"{prefix}bit/s" for prefix in ("k", "m", "g")},
     "megabit": "mbit/s",
     "gigabit": "gbit/s",
-    "kbits/s": "kbit/s",
-    "mbits/s": "mbit/s",
-    "gbits/s": "gbit/s",
 }
 _BITS_OR_BYTES = frozenset(
     {"b/s", "kb/s", "mb/s", "gb/s", "kib/s", "mib/s", "gib/s", "kibps", "mibps", "gibps"}
@@ -62,21 +51,11 @@ _IOPS_WORDS = frozenset({"iops", "io/s", "ios/s", "i/o/s"})
 RATE_UNITS = "IOPS, MiB/s, MB/s, GiB/s, GB/s, KiB/s, kB/s, Mbps, Mbit/s or Gbit/s"
 
 _SIZE_UNITS = {
-    "": 1,
-    "b": 1,
-    "B": 1,
-    "k": KIB,
-    "kib": KIB,
-    "kiB": KIB,
-    "m": MIB,
-    "mib": MIB,
-    "miB": MIB,
-    "g": GIB,
-    "gib": GIB,
-    "giB": GIB,
-    "t": TIB,
-    "tib": TIB,
-    "tiB": TIB,
+    **dict.fromkeys(("", "b", "B"), 1),
+    **dict.fromkeys(("k", "kib", "kiB"), KIB),
+    **dict.fromkeys(("m", "mib", "miB"), MIB),
+    **dict.fromkeys(("g", "gib", "giB"), GIB),
+    **dict.fromkeys(("t", "tib", "tiB"), TIB),
     "kB": 1000,
     "mB": 1000**2,
     "gB": 1000**3,
