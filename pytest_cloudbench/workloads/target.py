@@ -53,6 +53,13 @@ def counters_gained(before: CountersSnapshot | None, after: CountersSnapshot | N
     return Gained(after.since(before), after.machine_delay(before))
 
 
+def gained_by_load(target: Target, before: CountersSnapshot | None, load_s: float) -> Gained:
+    """Return the increase of a target's counters since ``before``, by a load of ``load_s`` that has just ended."""
+    after = target.counters() if before is not None else None
+    gained = counters_gained(before, after).within(load_s)
+    return gained if target.kind == "block" else gained.on_files()
+
+
 class Target(Protocol):
     """Storage on one host: a block device, several of them, a directory, or one file.
 

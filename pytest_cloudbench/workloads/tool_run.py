@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -45,6 +45,11 @@ class ToolRun:
 
     exit_code: int
     files: dict[str, bytes]
+
+
+def text_of(files: Mapping[str, bytes], name: str) -> str:
+    """Return one of a job's files as text; "" if it is missing."""
+    return files.get(name, b"").decode("utf-8", "replace")
 
 
 def run_tool(

@@ -18,6 +18,7 @@ from pytest_cloudbench.workloads.create_files.job import FilesJob
 from pytest_cloudbench.workloads.create_files.record import Failure, Record, Sample, parse_record
 from pytest_cloudbench.workloads.create_files.series import series_of
 from pytest_cloudbench.workloads.target import Gained, Target
+from pytest_cloudbench.workloads.tool_run import text_of
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _KNOWN = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
@@ -53,8 +54,8 @@ def creation_of(
     Raises FilesystemFull or CreationFailed with the measured part if the job ended early; RecordError if the job left
     no complete record.
     """
-    stderr = files.get("stderr", b"").decode("utf-8", "replace").strip()
-    record = parse_record(files.get("stdout", b"").decode("utf-8", "replace"))
+    stderr = text_of(files, "stderr").strip()
+    record = parse_record(text_of(files, "stdout"))
     creation = None
     if record.written is not None:
         creation = dataclasses.replace(

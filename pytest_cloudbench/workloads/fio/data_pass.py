@@ -25,7 +25,7 @@ from pytest_cloudbench.workloads.one_load import one_load
 from pytest_cloudbench.workloads.pace import QUICK_DATA, Pace
 from pytest_cloudbench.workloads.space import KEPT_FREE, check_room
 from pytest_cloudbench.workloads.target import Target
-from pytest_cloudbench.workloads.tool_run import run_tool
+from pytest_cloudbench.workloads.tool_run import run_tool, text_of
 
 Way = Literal["read", "write"]
 OnProgress = Callable[[Progress], None]
@@ -181,11 +181,8 @@ def pass_over(
     except JobTimedOut as error:
         raise FioTimedOut(f"fio did not finish {where} within {limit_s:,.0f} s and was ended") from error
     try:
-        result = parse_output(
-            ended.files.get(RESULT_FILE),
-            exit_code=ended.exit_code,
-            stderr=ended.files.get("stderr", b"").decode("utf-8", "replace"),
-        )
+        stderr = text_of(ended.files, "stderr")
+        result = parse_output(ended.files.get(RESULT_FILE), exit_code=ended.exit_code, stderr=stderr)
     except FioRefused as error:
         raise FioRefused(f"fio could not read or write all of {where}: {error}") from error
     moved = sum(each.bytes for each in (result.read, result.write) if each is not None)

@@ -49,8 +49,8 @@ from pytest_cloudbench.workloads.fio.space import envelope_of
 from pytest_cloudbench.workloads.measurement import Measurement
 from pytest_cloudbench.workloads.pace import Pace
 from pytest_cloudbench.workloads.ports import FIRST_PORT, LAST_PORT, choose_ports, read_sockets
-from pytest_cloudbench.workloads.target import FleetTarget, Gained, counters_gained
-from pytest_cloudbench.workloads.tool_run import cleaned_up, started_apart
+from pytest_cloudbench.workloads.target import FleetTarget, Gained, gained_by_load
+from pytest_cloudbench.workloads.tool_run import cleaned_up, started_apart, text_of
 
 _LISTENS_WITHIN_S = 15
 _SERVER_ENDS_S = 0.2
@@ -98,9 +98,7 @@ def run_on_fleet(
         for each in ready:
             stack.enter_context(explained(each.target, ran.files.get(RESULT_FILE)))
         whole, results = parse_client_output(
-            ran.files.get(RESULT_FILE),
-            exit_code=ran.exit_code,
-            stderr=ran.files.get("stderr", b"").decode("utf-8", "replace"),
+            ran.files.get(RESULT_FILE), exit_code=ran.exit_code, stderr=text_of(ran.files, "stderr")
         )
         check_all_ran(dict(zip(fleet.addresses, labels, strict=True)), results, ran.files[RESULT_FILE])
     logs = [joined_logs(ran.files, address) for address in fleet.addresses]
@@ -198,7 +196,9 @@ def _run(fleet: FleetTarget, ready: Sequence[Ready], on_progress: Callable[[Any]
         client = ready[0].target.host.start_job(argv, files=job_files, name="fio-client")
         with cleaned_up(client):
             exit_code = _watch(client, length_s, on_progress)
-            gained = [_gained(each, then, length_s) for each, then in zip(ready, before, strict=True)]
+            gained = [
+                gained_by_load(each.target, then, length_s) for each, then in zip(ready, before, strict=True)
+            ]
             files = client.fetch([RESULT_FILE, "stderr", *HOST_LOGS])
     return _Ran(argv, job_files, exit_code, files, gained, started_at)
 
@@ -244,7 +244,7 @@ def _lay_out(ready: Sequence[Ready]) -> None:
                     f"fio did not lay out its files on {job.host_label} in {limit_s:.0f} s"
                 ) from error
             if state.exit_code != 0:
-                said = job.fetch(["stderr"]).get("stderr", b"").decode("utf-8", "replace")
+                said = text_of(job.fetch(["stderr"]), "stderr")
                 raise FioRefused(f"fio could not lay out its files on {job.host_label}: {fio_words(said)}")
 
 
@@ -306,12 +306,6 @@ def _watch(client: Job, length_s: float, on_progress: Callable[[Any], None] | No
         if on_progress is not None:
             left_s = max(0.0, length_s - passed_s)
             on_progress(FleetProgress(100 * min(1.0, passed_s / length_s), math.ceil(left_s)))
-
-
-def _gained(ready: Ready, before: Any, length_s: float) -> Gained:
-    after = ready.target.counters() if before is not None else None
-    gained = counters_gained(before, after).within(length_s)
-    return gained if ready.target.kind == "block" else gained.on_files()
 
 
 def _errors_in(text: str) -> str:

@@ -45,11 +45,11 @@ from pytest_cloudbench.workloads.target import (
     FleetTarget,
     Gained,
     Target,
-    counters_gained,
+    gained_by_load,
     is_fleet,
     reads_nothing,
 )
-from pytest_cloudbench.workloads.tool_run import cleaned_up, side_by_side
+from pytest_cloudbench.workloads.tool_run import cleaned_up, side_by_side, text_of
 from pytest_cloudbench.workloads.workload import Workload
 
 COMPRESSED_SAMPLE_S = 0.2
@@ -106,11 +106,7 @@ def run_fio(
             lambda: envelope_of(target, ready.job),
         )
     with explained(target):
-        result = parse_output(
-            files.get(RESULT_FILE),
-            exit_code=exit_code,
-            stderr=files.get("stderr", b"").decode("utf-8", "replace"),
-        )
+        result = parse_output(files.get(RESULT_FILE), exit_code=exit_code, stderr=text_of(files, "stderr"))
     return measurement_of(
         ready, result, files=files, counters=counters, started_at=started_at, envelope=envelope
     )
@@ -233,9 +229,7 @@ class _Run:
 
     def counters_gained(self) -> Gained:
         """Return the increase of the counters since the load began."""
-        after = self._target.counters() if self._before is not None else None
-        gained = counters_gained(self._before, after).within(self._length_s)
-        return gained if self._target.kind == "block" else gained.on_files()
+        return gained_by_load(self._target, self._before, self._length_s)
 
     def _take(self, output: str) -> None:
         for progress in self._reader.feed(output):

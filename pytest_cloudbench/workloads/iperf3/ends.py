@@ -22,7 +22,7 @@ from pytest_cloudbench.workloads.iperf3.load_script import (
 from pytest_cloudbench.workloads.iperf3.output import SERVER, ProcessFiles, iperf3_words, parse_output
 from pytest_cloudbench.workloads.iperf3.plan import Plan
 from pytest_cloudbench.workloads.ports import FIRST_PORT, LAST_PORT, choose_ports, read_sockets
-from pytest_cloudbench.workloads.tool_run import cleaned_up
+from pytest_cloudbench.workloads.tool_run import cleaned_up, text_of
 
 LISTENS_WITHIN_S = 15
 SERVER_ENDS_WITHIN_S = 5.0
@@ -55,13 +55,13 @@ class Side:
 
     def processes(self, files: dict[str, bytes]) -> list[ProcessFiles]:
         """Group the fetched files by process."""
-        codes = files.get(CODES_FILE, b"").decode("ascii", "replace").split()
+        codes = text_of(files, CODES_FILE).split()
         found = []
         for number in range(1, len(self.commands) + 1):
             output, errors = process_files(number)
             code = codes[number - 1] if number <= len(codes) else ""
-            stderr = files.get(errors, b"").decode("utf-8", "replace")
-            found.append(ProcessFiles(files.get(output), stderr, int(code) if code.isdecimal() else None))
+            exit_code = int(code) if code.isdecimal() else None
+            found.append(ProcessFiles(files.get(output), text_of(files, errors), exit_code))
         return found
 
 
@@ -74,7 +74,7 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
     count = len(plan.processes)
     asked = plan.job.port
     taken: set[int] = set()
-    for last in (False,) * (_PORT_TRIES - 1) + (True,):
+    for _ in range(_PORT_TRIES):
         if asked is not None:
             ports = tuple(range(asked, asked + count))
             check_free(host, ports)
@@ -97,12 +97,10 @@ def start_server(plan: Plan) -> tuple[Side, tuple[int, ...]]:
             raise ServerNotUp(f"the server's iperf3 on {host.label} ended before it listened: {words}")
         if asked is not None:
             raise _port_busy(asked, host)
-        if last:
-            raise PortBusy(
-                f"each free port found on {host.label} was taken before iperf3 could listen on it: try again"
-            )
         taken.update(ports)
-    raise AssertionError("unreachable")
+    raise PortBusy(
+        f"each free port found on {host.label} was taken before iperf3 could listen on it: try again"
+    )
 
 
 def start_client(plan: Plan, ports: Sequence[int], *, with_samples: bool, start_in_s: float = 0.0) -> Side:

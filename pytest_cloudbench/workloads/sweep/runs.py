@@ -39,7 +39,7 @@ from pytest_cloudbench.workloads.sweep.mixes import Mix
 from pytest_cloudbench.workloads.sweep.plan import TICK_S, StepTimes
 from pytest_cloudbench.workloads.sweep.status import NOTHING, StatusReader, Totals, series_of
 from pytest_cloudbench.workloads.target import CountersSnapshot, Target, counters_gained, reads_nothing
-from pytest_cloudbench.workloads.tool_run import cleaned_up
+from pytest_cloudbench.workloads.tool_run import cleaned_up, text_of
 
 STEADY_RATE = 0.05
 STEADY_LATENCY = 0.10
@@ -99,7 +99,7 @@ class Watch:
             notes = list(self._reader.notes)
             if exit_code != 0 or not self._document:
                 running.kill()  # the workers of a killed fio keep running
-                notes += running.fetch(["stderr"]).get("stderr", b"").decode("utf-8", "replace").splitlines()
+                notes += text_of(running.fetch(["stderr"]), "stderr").splitlines()
             check_not_killed(exit_code, running)
         if lost := next(
             (os.strerror(each) for each in LOST_STORAGE if os.strerror(each) in "".join(notes)), ""
