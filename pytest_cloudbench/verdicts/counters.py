@@ -87,6 +87,16 @@ class ThrottleDelta:
             )
         return None if math.isnan(seconds) else seconds
 
+    def acted(self, ceiling: Ceiling) -> bool | None:
+        """Return True if the ceiling acted at least half of the run, False if less than a tenth, else None."""
+        seconds = self.seconds_of(ceiling)
+        if seconds is None:
+            return None
+        share = seconds / self.elapsed_s
+        if share >= ACTED_SHARE:
+            return True
+        return False if share < IDLE_SHARE else None
+
     def during(self, length_s: float) -> ThrottleDelta:
         """Return what is certain about a part of the run that lasted ``length_s`` by the counters' own clock.
 
@@ -118,17 +128,6 @@ def _least(each: Sequence[ThrottleDelta] | Sequence[AllowanceDelta]) -> dict[str
     """Return the smallest value of each counter of an exceeded limit."""
     names = [field.name for field in fields(each[0]) if "_exceeded" in field.name]
     return {name: min(getattr(one, name) for one in each) for name in names}
-
-
-def acted(counters: ThrottleDelta | None, ceiling: Ceiling) -> bool | None:
-    """Return True if the ceiling acted at least half of the run, False if less than a tenth, else None."""
-    seconds = counters.seconds_of(ceiling) if counters else None
-    if counters is None or seconds is None:
-        return None
-    share = seconds / counters.elapsed_s
-    if share >= ACTED_SHARE:
-        return True
-    return False if share < IDLE_SHARE else None
 
 
 @dataclass(frozen=True)
@@ -183,32 +182,27 @@ class AllowancePair:
         ends = {CLIENT_END: (self.client,), SERVER_END: (self.server,)}
         return tuple(end for end in ends.get(ceiling.detail, (self.client, self.server)) if end is not None)
 
+    def bandwidth_acted(self, ceiling: Ceiling) -> bool | None:
+        """Return whether the bandwidth allowance behind a ceiling acted; None if unknown."""
+        said = [end.acted(end.bandwidth_exceeded) for end in self.of(ceiling)]
+        if any(said):
+            return True
+        return None if None in said or not said else False
 
-def bandwidth_acted(counters: AllowancePair | None, ceiling: Ceiling) -> bool | None:
-    """Return whether the bandwidth allowance behind a ceiling acted; None if unknown."""
-    said = [end.acted(end.bandwidth_exceeded) for end in counters.of(ceiling)] if counters else []
-    if not said:
-        return None
-    if any(said):
-        return True
-    return None if None in said else False
-
-
-def exceeded_text(counters: AllowancePair | None) -> str:
-    """Return which allowances were exceeded at which end, in words; empty if none was."""
-    if counters is None:
-        return ""
-    words = []
-    for end, delta in (("client", counters.client), ("server", counters.server)):
-        if delta is None:
-            continue
-        for name, packets in (
-            ("outbound bandwidth", delta.bw_out_exceeded),
-            ("inbound bandwidth", delta.bw_in_exceeded),
-            ("packet rate", delta.pps_exceeded),
-            ("tracked connections", delta.conntrack_exceeded),
-            ("link-local traffic", delta.linklocal_exceeded),
-        ):
-            if packets > 0:
-                words.append(f"{packets:,} packets above the {end}'s {name} allowance")
-    return listed(words)
+    @property
+    def exceeded_text(self) -> str:
+        """Which allowances were exceeded at which end, in words; empty if none was."""
+        words = []
+        for end, delta in (("client", self.client), ("server", self.server)):
+            if delta is None:
+                continue
+            for name, packets in (
+                ("outbound bandwidth", delta.bw_out_exceeded),
+                ("inbound bandwidth", delta.bw_in_exceeded),
+                ("packet rate", delta.pps_exceeded),
+                ("tracked connections", delta.conntrack_exceeded),
+                ("link-local traffic", delta.linklocal_exceeded),
+            ):
+                if packets > 0:
+                    words.append(f"{packets:,} packets above the {end}'s {name} allowance")
+        return listed(words)

@@ -12,12 +12,7 @@ from pytest_cloudbench.limits.envelope import TIE
 from pytest_cloudbench.limits.network import BASELINE, ONE_BYTE, PEAK, NetworkEnvelope
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Throughput
 from pytest_cloudbench.verdicts.change_point import falls_details
-from pytest_cloudbench.verdicts.counters import (
-    ACTED_PER_SECOND,
-    AllowancePair,
-    bandwidth_acted,
-    exceeded_text,
-)
+from pytest_cloudbench.verdicts.counters import ACTED_PER_SECOND, AllowancePair
 from pytest_cloudbench.verdicts.damage import damage_of
 from pytest_cloudbench.verdicts.network_levels import NetworkLevel, NetworkTarget
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, NetworkObservation
@@ -254,12 +249,12 @@ class NetworkRun(Run):
         return f"{text}; {counted}" if counted else text
 
     def acted(self, ceiling: Ceiling) -> bool | None:
-        return bandwidth_acted(self.counters, ceiling)
+        return self.counters.bandwidth_acted(ceiling) if self.counters is not None else None
 
     @property
     def counted(self) -> str:
         """Which allowances were exceeded at which end, in words; empty if none was."""
-        return exceeded_text(self.counters)
+        return self.counters.exceeded_text if self.counters is not None else ""
 
     def ends_a_burst(self, rate: Rate, ceilings: Sequence[Ceiling]) -> bool:
         assert isinstance(rate, Throughput)

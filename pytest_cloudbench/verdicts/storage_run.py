@@ -12,7 +12,7 @@ from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, Level
 from pytest_cloudbench.limits.quantities import MIB, Iops, Rate, Throughput, figure
 from pytest_cloudbench.verdicts.change_point import falls_details
-from pytest_cloudbench.verdicts.counters import ACTED_SHARE, ThrottleDelta, acted
+from pytest_cloudbench.verdicts.counters import ACTED_SHARE, ThrottleDelta
 from pytest_cloudbench.verdicts.damage import damage_of
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, Observation
 from pytest_cloudbench.verdicts.run_view import (
@@ -267,7 +267,7 @@ class StorageRun(Run):
         return f"limited by {named(names, self.block_size)}"
 
     def acted(self, ceiling: Ceiling) -> bool | None:
-        return acted(self.counters, ceiling)
+        return self.counters.acted(ceiling) if self.counters is not None else None
 
     def exceeded_text(self, ceilings: Sequence[Ceiling]) -> str:
         """Return the longest time for which one of them was exceeded, against the run's: "285 of 300 s"."""

@@ -1,15 +1,11 @@
 """What the allowance counters of both ends say, and of which ceiling they can speak."""
 
 import pytest
-from synthetic_networks import C5_2XL, M5_2XL, machine
+from synthetic_networks import C5_2XL, M5_2XL, machine, network_run
 
 from pytest_cloudbench.limits.network import flow_limit, network_envelope
-from pytest_cloudbench.verdicts.counters import (
-    AllowanceDelta,
-    AllowancePair,
-    bandwidth_acted,
-    exceeded_text,
-)
+from pytest_cloudbench.verdicts.counters import AllowanceDelta, AllowancePair
+from pytest_cloudbench.verdicts.run import run_of
 
 IDLE, OUT = AllowanceDelta(60.0), AllowanceDelta(60.0, bw_out_exceeded=600)
 UNLIKE = network_envelope(C5_2XL, M5_2XL, streams=5, cluster=False, machine=machine(13))
@@ -39,18 +35,19 @@ def test_a_packet_a_second_shows_an_allowance_at_work(packets, acted):
     ],
 )
 def test_an_end_speaks_for_its_own_ceiling(client, server, ceiling, acted):
-    assert bandwidth_acted(AllowancePair(client, server), ceiling) is acted
+    assert AllowancePair(client, server).bandwidth_acted(ceiling) is acted
 
 
 def test_without_counters_nothing_is_said():
-    assert bandwidth_acted(None, CLIENT) is None
-    assert exceeded_text(None) == ""
-    assert exceeded_text(AllowancePair(IDLE, None)) == ""
+    without = run_of(network_run(9.0, counters=None))
+    assert without.acted(CLIENT) is None
+    assert without.counted == ""
+    assert AllowancePair(IDLE, None).exceeded_text == ""
 
 
 def test_every_allowance_has_its_name():
     both = AllowancePair(AllowanceDelta(1, 1, 2, 3, 4, 5), AllowanceDelta(1, bw_in_exceeded=1_000))
-    assert exceeded_text(both) == (
+    assert both.exceeded_text == (
         "2 packets above the client's outbound bandwidth allowance, 1 packets above the client's inbound "
         "bandwidth allowance, 3 packets above the client's packet rate allowance, 4 packets above the client's "
         "tracked connections allowance, 5 packets above the client's link-local traffic allowance and 1,000 "

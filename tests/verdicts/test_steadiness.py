@@ -5,11 +5,12 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_runs import series_of
+from synthetic_runs import run_of, series_of
 
 from pytest_cloudbench.limits.ceilings import MACHINE, VOLUME, Ceiling
 from pytest_cloudbench.limits.quantities import Iops, Size, Throughput
-from pytest_cloudbench.verdicts.counters import ThrottleDelta, acted
+from pytest_cloudbench.verdicts.counters import ThrottleDelta
+from pytest_cloudbench.verdicts.run import run_of as view_of
 from pytest_cloudbench.verdicts.sample_statistics import steadiness
 from pytest_cloudbench.verdicts.timeline import timed_samples
 
@@ -74,12 +75,12 @@ def test_a_series_and_its_mirror_image_agree(samples, within):
 )
 def test_counters_say_whether_a_ceiling_acted(seconds, says):
     volume = Ceiling("io2 vol-1", "volume throughput", VOLUME, Throughput(1))
-    assert acted(ThrottleDelta(60.0, volume_throughput_exceeded_s=seconds), volume) is says
+    assert ThrottleDelta(60.0, volume_throughput_exceeded_s=seconds).acted(volume) is says
 
 
 def test_counters_are_silent_where_they_do_not_look():
     machine = Ceiling("the machine", "machine IOPS", MACHINE, Iops(1))
     volume = Ceiling("io2 vol-1", "volume IOPS", VOLUME, Iops(1))
-    assert acted(ThrottleDelta(60.0, 60, 60, 60, 60), machine) is None
-    assert acted(None, volume) is None
-    assert acted(ThrottleDelta(0.0, 60), volume) is None
+    assert ThrottleDelta(60.0, 60, 60, 60, 60).acted(machine) is None
+    assert view_of(run_of(3_000, counters=None)).acted(volume) is None
+    assert ThrottleDelta(0.0, 60).acted(volume) is None
