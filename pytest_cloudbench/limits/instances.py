@@ -380,8 +380,8 @@ class InstanceLimits:
         )
 
 
-def nearest_names(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Return the up to ``n`` known names most like ``name``, best first, for "did you mean" in an error.
+def nearest_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the up to three known names most like ``name``, best first, for "did you mean" in an error.
 
     A name of the same family (before the dot) or size (after the dot) is preferred.
     """
@@ -395,7 +395,7 @@ def nearest_names(name: str, known: Iterable[str], n: int = 3) -> list[str]:
         return (-(whole + bonus), its_family != family, candidate)
 
     ranked = sorted(likeness(candidate) for candidate in set(known))
-    return [candidate for score, _, candidate in ranked[:n] if -score >= 0.6]
+    return [candidate for score, _, candidate in ranked[:3] if -score >= 0.6]
 
 
 def _ebs_limit(info: Mapping[str, Any] | None, which: str) -> EbsLimit | None:

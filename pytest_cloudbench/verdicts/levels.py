@@ -47,10 +47,10 @@ def _middle_around(values: Sequence[float], index: int, half: int) -> float:
     return sorted(values[index - reach : index + reach + 1])[reach]
 
 
-def without_outliers(values: Sequence[float], deviations: float = 3.0) -> list[float]:
-    """Return the values with outliers moved to ``deviations`` robust standard deviations from the median."""
+def without_outliers(values: Sequence[float]) -> list[float]:
+    """Return the values with outliers moved to three robust standard deviations from the median."""
     middle = median(values)
-    far = deviations * SCALED_MAD * median([abs(value - middle) for value in values])
+    far = 3.0 * SCALED_MAD * median([abs(value - middle) for value in values])
     return clipped(values, middle - far, middle + far)
 
 

@@ -42,14 +42,13 @@ class InFlight:
         latency_mean_s: float,
         *,
         latency_max_s: float = 0.0,
-        within: float = FAR,
         runtime_s: float = math.inf,
         busy: float = 0.0,
         kept: bool = True,
     ) -> InFlight:
         """Judge the figures of a load.
 
-        The range allows for two effects besides ``within``. I/Os in flight when the measurement begins and ends are
+        The range allows for two effects besides `FAR`. I/Os in flight when the measurement begins and ends are
         counted in one figure and not in the other: this is one mean latency as a share of ``runtime_s``, or up to the
         longest latency if a stall delayed those at the beginning. And while a job of the generator itself uses the CPU,
         for the share ``busy`` of its time, its slots may be empty. ``kept`` says whether the load keeps as many in
@@ -59,8 +58,8 @@ class InFlight:
             min(1.0, latency_s / runtime_s) if runtime_s > 0 else 1.0
             for latency_s in (latency_mean_s, max(latency_mean_s, latency_max_s))
         )
-        lowest = max(0.0, 1 - within - edges - busy) if kept else 0.0
-        return cls(asked, iops, latency_mean_s, asked * lowest, asked * (1 + within + held_up))
+        lowest = max(0.0, 1 - FAR - edges - busy) if kept else 0.0
+        return cls(asked, iops, latency_mean_s, asked * lowest, asked * (1 + FAR + held_up))
 
     @property
     def found(self) -> float:

@@ -129,8 +129,8 @@ class NetworkRun(Run):
     def asked_of(self, target: Ceiling | Rate) -> Rate:
         return self.shown(target.limit if isinstance(target, Ceiling) else target)
 
-    def goal(self, target: object, call: str) -> Goal:
-        found = self.target(target, call)
+    def goal(self, target: object) -> Goal:
+        found = self.target(target, "reaches")
         return Goal(found.asked, "" if found.plain else found.label, found.ceilings, found.spent)
 
     def remark(self, goal: Goal, measured: Rate, within: float) -> str:

@@ -43,7 +43,7 @@ def reaches(
     tolerated = checked_within(within)
     required = None if share is None else checked_share(share)
     run = run_of(obs)
-    goal = run.goal(target, "reaches")
+    goal = run.goal(target)
     asked = goal.asked
     part = part_for(run, goal.ceilings, spent=goal.spent) if goal.label else run
     measured = part.rate_like(asked)

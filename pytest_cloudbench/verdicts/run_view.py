@@ -217,7 +217,7 @@ class Run(ABC):
         """Return the rate that a parsed target requires of this run."""
 
     @abstractmethod
-    def goal(self, target: object, call: str) -> Goal:
+    def goal(self, target: object) -> Goal:
         """Return what `reaches` requires of this run. Raises TypeError or ValueError for an invalid target."""
 
     @abstractmethod

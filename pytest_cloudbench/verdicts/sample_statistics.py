@@ -187,9 +187,9 @@ def too_few(samples: Sequence[float], required: float) -> str | None:
     )
 
 
-def wilson_interval(good: float, samples: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the Wilson score interval of a share of ``good`` among ``samples`` (at least 1), as shares of 1."""
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+def wilson_interval(good: float, samples: float) -> tuple[float, float]:
+    """Return the 95 % Wilson score interval of a share of ``good`` among ``samples`` (at least 1), as shares of 1."""
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
     share, spread = good / samples, z * z / samples
     centre = (share + spread / 2) / (1 + spread)
     half = z * math.sqrt(share * (1 - share) / samples + spread / (4 * samples)) / (1 + spread)

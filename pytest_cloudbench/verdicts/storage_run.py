@@ -174,8 +174,8 @@ class StorageRun(Run):
         known = self.known(target)
         return self.envelope.unmerged_iops_of(known) if known.of_iops and known.promised else known.limit
 
-    def goal(self, target: object, call: str) -> Goal:
-        found = self.parse_target(target, call)
+    def goal(self, target: object) -> Goal:
+        found = self.parse_target(target, "reaches")
         asked = self.asked_of(found)
         return Goal(asked, found.label, (self.known(found),)) if isinstance(found, Ceiling) else Goal(asked)
 

@@ -73,23 +73,23 @@ def is_of_network(target: Ceiling | Rate) -> bool | None:
     return False if target.scope == VOLUME or target.quantity.startswith("EBS") else None
 
 
-def as_ceilings(target: Ceiling | Rate, envelope: Envelope | None) -> tuple[Ceiling, ...]:
+def as_ceilings(target: Ceiling | Rate, envelope: Envelope) -> tuple[Ceiling, ...]:
     """Return the ceilings that a claim is about.
 
     A ceiling stands for itself, with the envelope's own figures if it has them. A plain rate stands for every
     promised ceiling of that figure (within 0.5 %, at the run's block size), or for itself if there is none. Raises
     ValueError for a ceiling of another volume or instance, if the run's own are known.
     """
-    promised = envelope.promised.ordered if envelope else ()
+    promised = envelope.promised.ordered
     if isinstance(target, Ceiling):
         check_is_of(target, promised)
-        return ((envelope.find(target) if envelope else None) or target,)
+        return (envelope.find(target) or target,)
     same = tuple(
         ceiling
         for ceiling in promised
         if ceiling.of_iops == isinstance(target, Iops) and abs(ratio(ceiling.limit, target) - 1) <= TIE
     )
-    if envelope and not same:
+    if not same:
         # A figure may state the other quantity of a ceiling, as it follows from the run's block size.
         same = tuple(
             ceiling

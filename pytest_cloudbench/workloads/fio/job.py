@@ -325,8 +325,6 @@ def escaped_path(path: str) -> str:
 
 
 def _size(field_name: str, value: str | int | Size) -> Size:
-    if isinstance(value, Size):
-        return value
     try:
         return Size.parse(value)
     except (ValueError, TypeError) as error:

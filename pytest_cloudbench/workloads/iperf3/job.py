@@ -269,8 +269,6 @@ def _parse_bitrate(value: Any) -> Bandwidth:
 
 
 def _parse_size(name: str, value: Any) -> Size:
-    if isinstance(value, Size):
-        return value
     try:
         return Size.parse(value)
     except (ValueError, TypeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -166,5 +165,5 @@ def short_size(size: Size) -> str:
 
 def _check_percent(mix: str, what: str, value: object, least: int = 0) -> None:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not math.isfinite(value) or not least <= value <= 100:  # type: ignore[arg-type,operator]
+    if not whole or not least <= value <= 100:  # type: ignore[operator]
         raise BadMix(f"mix {mix!r}: {what} is {value!r}: use a whole number of per cent from {least} to 100")

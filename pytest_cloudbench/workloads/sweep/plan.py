@@ -51,8 +51,6 @@ class WorkingSet:
     @classmethod
     def of(cls, given: object) -> WorkingSet:
         """Parse "12%", "20g" or a Size. Raises BadSweep for anything else."""
-        if isinstance(given, Size):
-            return cls(size=given)
         text = str(given).strip()
         if text.endswith("%"):
             try:
