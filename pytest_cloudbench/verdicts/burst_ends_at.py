@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from pytest_cloudbench.limits.ceilings import Ceiling
-from pytest_cloudbench.limits.quantities import Iops, Rate, Throughput, figure, plain
+from pytest_cloudbench.limits.quantities import GIB, Iops, Rate, Throughput, figure, plain
 from pytest_cloudbench.verdicts.drops_to import DropLevel, drop_level, drops_to
 from pytest_cloudbench.verdicts.run import AnyObservation, run_of
 from pytest_cloudbench.verdicts.storage_run import StorageRun
@@ -30,7 +30,9 @@ class _Bucket:
 
     @property
     def text(self) -> str:
-        holds = f"{figure(self.credits)} I/Os" if self.ceiling.of_iops else _bytes(self.credits)
+        holds = (
+            f"{figure(self.credits)} I/Os" if self.ceiling.of_iops else f"{figure(self.credits / GIB, 0)} GiB"
+        )
         return f"a full bucket of {holds} lasts {moment(self.lasts_s)} at {self.rate}"
 
 
@@ -137,7 +139,3 @@ def _beside(ended_s: float, bucket: _Bucket) -> str:
     elif off > _SAME:
         remark = ": longer than it can last at that rate"
     return f", and it ended {figure(abs(off) * 100, 1)} % {way}{remark}"
-
-
-def _bytes(value: float) -> str:
-    return f"{figure(value / (1 << 30), 0)} GiB"

@@ -20,10 +20,6 @@ OnProgress = Callable[[Any], None]
 """Shows the progress on the live line, as its ``str()``."""
 
 
-def _always(job: Any) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Workload(Generic[M]):
     """A kind of load that a test can put on a target.
@@ -52,7 +48,7 @@ class Workload(Generic[M]):
     plots: Plots = storage_plots
     tools: tuple[str, ...] = ()
     records: tuple[type[Any], ...] = ()
-    writes: Callable[[Any], bool] | None = _always
+    writes: Callable[[Any], bool] | None = lambda job: True
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():

@@ -26,7 +26,6 @@ from pytest_cloudbench.workloads.create_files.errors import RecordError
 _TIME = re.compile(r"(\d{1,12})(?:\.(\d{1,9}))?\Z", re.ASCII)
 _SHELL_TIME = re.compile(r"(\d+)m(\d+(?:\.\d+)?)s\Z", re.ASCII)
 _WHOLE = re.compile(r"-?\d{1,19}\Z", re.ASCII)
-_SECONDS = re.compile(r"\d{1,12}(?:\.\d{1,9})?\Z", re.ASCII)
 _NS = 10**9
 _LONGEST_LINE = 200
 
@@ -160,7 +159,7 @@ def _whole(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    if not _SECONDS.match(text):
+    if not _TIME.match(text):
         raise ValueError
     return float(text)
 

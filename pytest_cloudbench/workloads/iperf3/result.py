@@ -137,7 +137,9 @@ def _measured(
         counters=gathered.counters,
         generator=_generator(plan, streams, client_cpu, server_cpu),
         rate_asked=job.bitrate,
-        mss=_mss(gathered),
+        mss=min(
+            (each.mss_bytes for each in gathered.client.outputs if each and each.mss_bytes), default=None
+        ),
         conditions=(
             *plan.conditions,
             *_conditions(plan, received_known=received is not None, ran_s=runtime_s),
@@ -165,14 +167,6 @@ def _cpu(gathered: Gathered) -> tuple[list[float | None], list[float | None]]:
             own = mine.cpu_percent if mine is not None else None
             into.append(own if own is not None else other.other_cpu_percent if other is not None else None)
     return found
-
-
-def _mss(gathered: Gathered) -> int | None:
-    """Return the payload of a TCP segment in bytes, the smallest of all processes."""
-    known = [
-        output.mss_bytes for output in gathered.client.outputs if output is not None and output.mss_bytes
-    ]
-    return min(known, default=None)
 
 
 def _generator(

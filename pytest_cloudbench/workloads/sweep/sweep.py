@@ -79,7 +79,9 @@ def run_sweep(
             on_run(maximum)
         curve = Curve(plan.mix, plan.threads, len(runs.paths), maximum, (), conditions)
         for percent in plan.steps:
-            step = _step(runs, plan, curve, percent, clock)
+            asked = Iops(maximum.iops * percent / 100)
+            load = Load(plan.times_of(percent), percent, asked)
+            step = Step(percent, asked, *runs.run(load, clock.begin(percent, asked)))
             curve = dataclasses.replace(curve, steps=(*curve.steps, step))
             if on_run is not None:
                 on_run(step.measurement)
@@ -92,12 +94,6 @@ def run_sweep(
             raise
         raise SweepBroken(f"the sweep failed at {percent:g} %: {error}", curve) from error
     return curve
-
-
-def _step(runs: Runs, plan: SweepPlan, curve: Curve, percent: float, clock: _Clock) -> Step:
-    asked = Iops(curve.maximum.iops * percent / 100)
-    measurement, ended = runs.run(Load(plan.times_of(percent), percent, asked), clock.begin(percent, asked))
-    return Step(percent, asked, measurement, ended)
 
 
 def _prepared(target: Target, plan: SweepPlan, changed: tuple[str, ...]) -> tuple[Runs, tuple[str, ...]]:
