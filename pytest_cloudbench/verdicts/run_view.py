@@ -175,10 +175,6 @@ class Run(ABC):
             return Rates(rate, rate.at(block))
         return Rates(rate.in_ios_of(block), rate)
 
-    def as_quantity(self, rate: Rate, like: Rate) -> Rate:
-        """Return a rate of this run in the quantity of ``like``, converted through its block size."""
-        return rate if isinstance(rate, Iops) == isinstance(like, Iops) else self.rates_of(rate).like(like)
-
     def shown(self, rate: Rate) -> Rate:
         """Return the rate in the usual unit of this kind of run."""
         return rate
@@ -273,7 +269,7 @@ class Run(ABC):
 
     def own_limit(self, like: Rate) -> Rate | None:
         """Return `job_limit` in the quantity of ``like``; None without one."""
-        return None if self.job_limit is None else self.as_quantity(self.job_limit, like)
+        return None if self.job_limit is None else self.rates_of(self.job_limit).like(like)
 
     def saturated(self) -> str | None:
         """Return a sentence if the load generator had no CPU time left."""

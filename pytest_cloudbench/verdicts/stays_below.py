@@ -48,9 +48,7 @@ class _Claim:
 
     def seen(self, step: StepView) -> Rate:
         """Return the requested rate of a step, in the quantity of the claim."""
-        return (
-            step.asked if self.until is None else run_of(step.measurement).as_quantity(step.asked, self.until)
-        )
+        return run_of(step.measurement).rates_of(step.asked).like(self.until or step.asked)
 
     def served(self, step: StepView) -> Rate:
         """Return the rate that a step carried, in the quantity of the claim."""

@@ -173,7 +173,7 @@ def _too_few_outstanding(run: Run, measured: Rate, asked: Rate | None, at: Suspe
 def _carried_before(run: Run, rate: Rate) -> bool:
     """Return True if as many I/Os outstanding are known to have been enough for this rate."""
     carried = run.carried_with_as_many
-    return carried is not None and ratio(run.as_quantity(carried, rate), rate) >= 1 - ROUNDING
+    return carried is not None and ratio(run.rates_of(carried).like(rate), rate) >= 1 - ROUNDING
 
 
 def generator(run: Run) -> list[Suspect]:
