@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import CloudError
@@ -52,9 +52,6 @@ from .ssm import SystemsManager
 from .terraform import Terraform
 from .volumes import Volumes, check_zone
 from .waits import Bounds, gather
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 log = logging.getLogger(__name__)
 

@@ -16,18 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import LaunchedInstance
 
+from .clients import Clients
 from .errors import is_temporary
 from .waits import gather
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
-
-    from .clients import Clients
 
 log = logging.getLogger(__name__)
 

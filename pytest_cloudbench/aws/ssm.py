@@ -8,10 +8,11 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from pytest_cloudbench.hosts.errors import ConnectionDropped, HostError, HostUnreachable
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.hosts.ssm import SsmHost, Written
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import LaunchedInstance
@@ -19,9 +20,6 @@ from pytest_cloudbench.resources.facts import LaunchedInstance
 from .errors import THROTTLED, is_temporary
 from .run import Run
 from .waits import Cancelled, Pace, Watcher, poll
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 T = TypeVar("T")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_cloudbench.reports.prices import Prices
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Leftover
 
@@ -17,9 +18,6 @@ from .lease import LEASE_TAG, why_alive
 from .ledger import AskPrices, hourly_cost, instance_types, seconds
 from .reap import is_of, is_of_this_boot, journals, ledger_of, locked
 from .run import CREATED_TAG, KEPT_TAG, RUN_TAG, tags_of
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.reports.prices import Prices
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import CommandTimedOut, HostError
 from pytest_cloudbench.hosts.host import Command
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.shell_host import ShellHost
+from pytest_cloudbench.hosts.shell_host import ShellHost
 
 BOOT_S = 1800.0
 """How long cloud-init may take, including the commands that a test runs at the first boot."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.hosts.folders import REFUSE_MOUNTS
+from pytest_cloudbench.hosts.host import CommandResult, Host
 from pytest_cloudbench.hosts.job_scripts import base_directory, marker
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import CommandResult, Host
 
 _CLEAN_S = 60.0
 _LOCAL = ("btrfs", "ext2/ext3", "f2fs", "overlayfs", "tmpfs", "xfs", "zfs")

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import CommandFailed, FilesystemError, NotOurs, WouldDestroy
-from pytest_cloudbench.hosts.host import operation
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.hosts.host import Host, operation
 
 _NOTHING_FOUND = 2
 _CONTRADICTING = 8

@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import DeviceNotFound
-from pytest_cloudbench.hosts.host import operation
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.hosts.host import Host, operation
 
 EBS_LINK = "nvme-Amazon_Elastic_Block_Store_"
 INSTANCE_STORE_LINK = "nvme-Amazon_EC2_NVMe_Instance_Storage_"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.device_facts import (
     EBS_LINK,
@@ -23,11 +22,8 @@ from pytest_cloudbench.hosts.device_facts import (
     volume_serial,
 )
 from pytest_cloudbench.hosts.errors import DeviceNotFound, NotOurs
-from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.host import Host, operation
 from pytest_cloudbench.limits.quantities import Size
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 _APPEARS_S = 30.0
 _LOOK_AGAIN_S = 0.2

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_devices
 from pytest_cloudbench.hosts.errors import DeviceNotFound
-from pytest_cloudbench.hosts.host import operation
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.hosts.host import Host, operation
 
 # Goes down from the mounted device: from a partition to its disk, from an array or a mapped device to its members. A
 # device that lies on no other keeps the name by which it was mounted, which may exist only on a region's host.

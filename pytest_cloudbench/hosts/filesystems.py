@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pytest_cloudbench.hosts.content import (
     read_signature,
@@ -14,14 +14,11 @@ from pytest_cloudbench.hosts.content import (
     remember_made,
     wipe,
 )
+from pytest_cloudbench.hosts.device_facts import DeviceFacts
 from pytest_cloudbench.hosts.errors import CommandFailed, FilesystemError, MountPointRefused, NotOurs
-from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.host import Host, operation
 from pytest_cloudbench.hosts.mount_points import CHECK_MOUNT_POINT, MOUNT, UNMOUNT, checked_mount_point
 from pytest_cloudbench.limits.quantities import Size
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.device_facts import DeviceFacts
-    from pytest_cloudbench.hosts.host import Host
 
 _MAKE = {
     # No discard: on a new volume it has no use, and trimming all of it takes long.

@@ -15,15 +15,11 @@ import sys
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.directory import HostDirectory
 from pytest_cloudbench.hosts.errors import CommandFailed, NotOurs
-from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.host import Host, operation
 from pytest_cloudbench.hosts.job_scripts import base_directory, marker
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 _PREFIX = "cloudbench-"
 _OWNER = ".owner"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.content import read_signature
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_devices
 from pytest_cloudbench.hosts.devices import directory_instead, in_use, not_to_overwrite
 from pytest_cloudbench.hosts.errors import NotOurs
-from pytest_cloudbench.hosts.host import operation
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.hosts.host import Host, operation
 
 _REAL_PATHS = 'for each; do readlink -f -- "$each" || echo; done'
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.quantities import Size
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 # The kernel's log needs root on most hosts. journalctl may show it if dmesg is refused.
 _LOOK = """\

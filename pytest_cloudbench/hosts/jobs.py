@@ -9,7 +9,7 @@ import shlex
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_cloudbench.hosts.errors import (
     CommandTimedOut,
@@ -30,9 +30,7 @@ from pytest_cloudbench.hosts.job_scripts import (
     marker,
     start_script,
 )
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.shell_host import ShellHost
+from pytest_cloudbench.hosts.shell_host import ShellHost
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
 _RESERVED = frozenset({"runner", "watch", "command", "pid", "boot", "exit_code", "stdout", "stderr"})

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.host import Host
+
 if TYPE_CHECKING:
     from paramiko import PKey
-
-    from pytest_cloudbench.hosts.host import Host
 
 
 @dataclass(frozen=True)

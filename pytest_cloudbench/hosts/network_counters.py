@@ -10,15 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pytest_cloudbench.hosts.errors import CommandFailed, HostError, ToolMissing
-from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.host import Host, operation
 from pytest_cloudbench.verdicts.counters import AllowanceDelta
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 COUNTERS = {
     "bw_in_exceeded": "bw_in_allowance_exceeded",

@@ -6,13 +6,10 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
 from pytest_cloudbench.hosts.phases import phase
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.shell_host import ShellHost
+from pytest_cloudbench.hosts.shell_host import ShellHost
 
 PACKAGES: dict[str, str] = {
     "fio": "fio",

@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pytest_cloudbench.hosts.device_facts import inspect_device, inspect_devices
 from pytest_cloudbench.hosts.errors import CommandFailed, DeviceNotFound, HostError, StripeError, ToolMissing
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.quantities import Size
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 Method = Literal["md", "LVM", "btrfs"]
 METHODS: tuple[Method, ...] = ("md", "LVM", "btrfs")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts import stripe_methods
 from pytest_cloudbench.hosts.content import refuse_overwriting, wipe
 from pytest_cloudbench.hosts.device_facts import DeviceFacts, inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice, prove_all_ours
 from pytest_cloudbench.hosts.errors import NotOurs, StripeError
-from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.host import Host, operation
 from pytest_cloudbench.hosts.stripe_methods import Method, choose_method
 from pytest_cloudbench.limits.quantities import Size
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 BTRFS_CHUNK = Size(64 * 1024)
 """The stripe length of btrfs, a constant of the kernel (BTRFS_STRIPE_LEN)."""

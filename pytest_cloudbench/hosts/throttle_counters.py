@@ -16,17 +16,13 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import CommandFailed, CommandTimedOut, ToolMissing
-from pytest_cloudbench.hosts.host import operation
+from pytest_cloudbench.hosts.host import Host, operation
 from pytest_cloudbench.verdicts.counters import ThrottleDelta
 from pytest_cloudbench.verdicts.observation import MachineDelay
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.devices import BlockDevice
-    from pytest_cloudbench.hosts.host import Host
 
 LOG_PAGE = 0xD0
 LOG_BYTES = 4096

@@ -5,22 +5,16 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.resources.errors import CloudError
-from pytest_cloudbench.resources.facts import Launch, LaunchedInstance, PlacementGroup
-from pytest_cloudbench.resources.provider import InterceptedProvider
+from pytest_cloudbench.resources.facts import Launch, LaunchedInstance, PlacementGroup, Resource
+from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.resources.shared_hardware import unnamed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_cloudbench.hosts.host import Host
-    from pytest_cloudbench.resources.facts import Resource
-    from pytest_cloudbench.resources.provider import Provider
 
 LAUNCHING = "cloudbench-ahead"
 """Name of the threads that launch ahead."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pytest_cloudbench.limits.argument_names import named_arguments
 from pytest_cloudbench.limits.bandwidth_weighting import DEFAULT
@@ -35,12 +35,10 @@ from pytest_cloudbench.resources.markers import (
 from pytest_cloudbench.resources.pair import Pair
 from pytest_cloudbench.resources.pair_group import PairGroup
 from pytest_cloudbench.resources.preparation import Preparation
+from pytest_cloudbench.resources.provider import Provider
 from pytest_cloudbench.resources.requested_existing import RequestedExisting
 from pytest_cloudbench.resources.shared_storage import free, leave_shared_hardware, left_instance, left_volume
 from pytest_cloudbench.resources.volumes import Volume, VolumeGroup
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.resources.provider import Provider
 
 CONNECT_TIMEOUT_S = 300.0
 """The seconds that a new virtual instance may take to answer by SSH; `Instance` gives bare metal more."""

@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.fleet import fleet_envelope, summed_ceiling
+from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.pair import Pair, private_address
 from pytest_cloudbench.resources.pair_group import PairGroup
@@ -17,10 +21,6 @@ from pytest_cloudbench.workloads.target import FleetTarget
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pytest_cloudbench.limits.ceilings import Ceiling
-    from pytest_cloudbench.limits.envelope import Envelope
-    from pytest_cloudbench.limits.quantities import Size
-    from pytest_cloudbench.limits.volumes import VolumeSpec
     from pytest_cloudbench.resources.ec2 import Ec2
     from pytest_cloudbench.resources.mounted import Mounted
     from pytest_cloudbench.resources.stripes import Stripe

@@ -10,13 +10,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.host import CommandResult, Host
 from pytest_cloudbench.hosts.phases import phase
 from pytest_cloudbench.limits.ceilings import Ceiling, MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.resources.preparation import Preparation
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import CommandResult, Host
     from pytest_cloudbench.limits.volumes import VolumeSpec
     from pytest_cloudbench.resources.directory import Directory
     from pytest_cloudbench.resources.facts import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.limits.ceilings import Ceiling
+from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.instance_store import (
     STORE_RATES,
     StoreRates,
@@ -19,7 +20,6 @@ from pytest_cloudbench.resources.storage_target import StorageTarget
 
 if TYPE_CHECKING:
     from pytest_cloudbench.hosts.devices import BlockDevice
-    from pytest_cloudbench.limits.envelope import Envelope
     from pytest_cloudbench.resources.instance import Instance
 
 SIZE_TOLERANCE = 0.01

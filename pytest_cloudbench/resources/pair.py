@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.network import NetworkEnvelope, network_envelope
 from pytest_cloudbench.resources.facts import may_not_be_full, used_before
 from pytest_cloudbench.resources.instance import Instance, NoPromise
@@ -12,7 +13,6 @@ from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.workloads.target import NetworkPath
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
 
 

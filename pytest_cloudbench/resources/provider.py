@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.errors import NotOffered
@@ -22,9 +23,6 @@ from pytest_cloudbench.resources.facts import (
     Resource,
     TeardownReport,
 )
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
 
 
 class Provider(Protocol):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.resources.errors import NotOffered
 from pytest_cloudbench.resources.facts import Launch, LaunchedInstance, Resource
-from pytest_cloudbench.resources.provider import InterceptedProvider
+from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.resources.shared_hardware import CREATING, Made, each_of, needs_of, refresh
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
-    from pytest_cloudbench.resources.provider import Provider
 
 _REFUSED = ("detach", "modify_volume")
 _FRESH = "write on='fresh' in its marker cloudbench_repeats"

@@ -10,9 +10,9 @@ import time
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import HostError, HostKeyMismatch, LoginRefused
+from pytest_cloudbench.hosts.host import Host
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.resources.instance import Instance
 
 _LOOK_AGAIN_S = 0.1

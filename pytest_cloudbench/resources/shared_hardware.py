@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pytest_cloudbench.hosts.errors import HostError
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import CreatedVolume, Launch, LaunchedInstance, Resource
-from pytest_cloudbench.resources.provider import InterceptedProvider
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
-    from pytest_cloudbench.resources.provider import Provider
+from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import CreatedVolume, LaunchedInstance
 from pytest_cloudbench.resources.restarts import NotRunning
 from pytest_cloudbench.resources.storage_target import StorageInUse
 
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.disks import Disk
-    from pytest_cloudbench.resources.facts import CreatedVolume, LaunchedInstance
     from pytest_cloudbench.resources.instance import Instance
     from pytest_cloudbench.resources.volumes import Volume
 

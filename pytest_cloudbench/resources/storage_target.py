@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
@@ -12,7 +13,6 @@ from pytest_cloudbench.resources.facts import may_not_be_full
 from pytest_cloudbench.workloads.target import CountersSnapshot, Target
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.host import Host
     from pytest_cloudbench.resources.instance import Instance
 
 

@@ -10,6 +10,7 @@ from pytest_cloudbench.limits.envelope import Envelope, storage_envelope
 from pytest_cloudbench.limits.quantities import Size, figure
 from pytest_cloudbench.limits.volumes import VolumeSpec, volume_ceilings
 from pytest_cloudbench.resources.disks import Disk, DiskGroup
+from pytest_cloudbench.resources.facts import CreatedVolume, Snapshot
 from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_cloudbench.hosts.devices import BlockDevice
     from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
-    from pytest_cloudbench.resources.facts import CreatedVolume, Snapshot
     from pytest_cloudbench.resources.instance import Instance
 
 _SYNC_S = 1800.0

@@ -7,21 +7,19 @@ import functools
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import pytest
 
 from pytest_cloudbench.aws.access import is_loopback_url
 from pytest_cloudbench.evidence.plain_values import WorkloadRequest, call_arguments
 from pytest_cloudbench.evidence.recorded_calls import CallRecorder
+from pytest_cloudbench.hosts.host import Host, HostListener
 from pytest_cloudbench.resources.errors import CloudError
+from pytest_cloudbench.resources.facts import LaunchedInstance
 from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.session.keeper import Keeper
 from pytest_cloudbench.session.session import RECORDER_PLUGIN, new_recorder
-
-if TYPE_CHECKING:
-    import pytest
-
-    from pytest_cloudbench.hosts.host import Host, HostListener
-    from pytest_cloudbench.resources.facts import LaunchedInstance
 
 T = TypeVar("T")
 

@@ -13,12 +13,12 @@ from pytest_cloudbench.evidence.replay import NotRecorded, Replay, ReplayedTest
 from pytest_cloudbench.hosts.host import REPEATABLE_OPERATIONS, Command, CommandResult, Host
 from pytest_cloudbench.hosts.shell_host import ShellHost
 from pytest_cloudbench.reports.properties import add_changed_verdict
+from pytest_cloudbench.resources.facts import LaunchedInstance
 from pytest_cloudbench.resources.provider import READ_ONLY_CALLS, InterceptedProvider, Provider
 from pytest_cloudbench.resources.shared_hardware import CREATING
 from pytest_cloudbench.session.keeper import Keeper
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.resources.facts import LaunchedInstance
     from pytest_cloudbench.verdicts.verdict import Verdict
 
 T = TypeVar("T")
