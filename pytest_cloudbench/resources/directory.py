@@ -7,16 +7,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from pytest_cloudbench.hosts.directory import HostDirectory
+from pytest_cloudbench.hosts.disks_below import disks_below
 from pytest_cloudbench.hosts.errors import HostError
+from pytest_cloudbench.hosts.folders import claim_folder, remove_folder
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.resources.errors import ExistingHardware, NotOffered
+from pytest_cloudbench.resources.mounted import PrefilledFile, lay_out
 from pytest_cloudbench.resources.storage_target import Layer, StorageTarget
 
 if TYPE_CHECKING:
     from pytest_cloudbench.resources.disks import Disk
     from pytest_cloudbench.resources.instance import Instance
-    from pytest_cloudbench.resources.mounted import PrefilledFile
 
 _MEMORY = ("tmpfs", "ramfs")
 
@@ -77,8 +80,6 @@ class Directory(Layer):
     kind: Literal["directory"] = "directory"
 
     def __init__(self, instance: Instance, asked: str) -> None:
-        from pytest_cloudbench.hosts.folders import claim_folder
-
         super().__init__(storage_below(instance, asked) or StatedStorage(instance))
         self.asked = asked
         with instance.preparation.step(f"make a folder in {asked} on {instance.launched}"):
@@ -117,8 +118,6 @@ class Directory(Layer):
 
     def prefilled(self, size: str | int | Size) -> PrefilledFile:
         """Lay out one file of real data, and return it as a target; see `Mounted.prefilled`. A sweep needs one."""
-        from pytest_cloudbench.resources.mounted import lay_out
-
         return lay_out(self, size)
 
     def prove_writable(self) -> None:
@@ -127,8 +126,6 @@ class Directory(Layer):
 
     def remove(self) -> None:
         """Remove the folder with all that is in it; warn if that is not possible."""
-        from pytest_cloudbench.hosts.folders import remove_folder
-
         try:
             remove_folder(self.instance.host, self.path)
         except HostError as error:
@@ -144,8 +141,6 @@ def storage_below(instance: Instance, directory: str) -> Disk | None:
 
     None if it lies on several disks, whose limits may not add up, or on a disk without limits from EC2.
     """
-    from pytest_cloudbench.hosts.disks_below import disks_below
-    from pytest_cloudbench.resources.errors import ExistingHardware, NotOffered
     from pytest_cloudbench.resources.volumes import Volume
 
     known = [each.volume_id for each in instance.launched.attachments]

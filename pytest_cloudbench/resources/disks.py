@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.resources.errors import ExistingHardware
 from pytest_cloudbench.resources.mounted import Mountable
 from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
 
@@ -84,8 +86,6 @@ class Disk(Mountable):
         """
         self.check_alone("written to")
         if not self.may_be_overwritten:
-            from pytest_cloudbench.hosts.errors import NotOurs
-
             raise NotOurs(
                 f"{self.label} existed before this run, and the load would destroy its data: allow that in the test "
                 "by destructive=True, or load a directory of it by instance.directory(path)"
@@ -117,8 +117,6 @@ class Disk(Mountable):
 
     def check_ours(self) -> None:
         if self.existing:
-            from pytest_cloudbench.resources.errors import ExistingHardware
-
             raise ExistingHardware(
                 f"{self.label} existed before this run, which makes neither file systems nor stripes on it: mount it "
                 "yourself, and load a directory of it by instance.directory(path)"

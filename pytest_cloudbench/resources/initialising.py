@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.filesystems import Carrier
-    from pytest_cloudbench.resources.disks import Disk
-    from pytest_cloudbench.resources.instance import Instance
-    from pytest_cloudbench.resources.stripes import Stripe
-    from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way, Whole
-    from pytest_cloudbench.workloads.target import Target
+from pytest_cloudbench.hosts.content import refuse_overwriting
+from pytest_cloudbench.hosts.filesystems import Carrier
+from pytest_cloudbench.resources.disks import Disk, check_content_of
+from pytest_cloudbench.resources.instance import Instance
+from pytest_cloudbench.resources.stripes import Stripe
+from pytest_cloudbench.workloads.fio import data_pass
+from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way, Whole
+from pytest_cloudbench.workloads.fio.errors import BadFioJob
+from pytest_cloudbench.workloads.target import Target
 
-    class _Prepared(Target, Protocol):
-        """A target of a test, with the test's preparation."""
 
-        instance: Instance
+class _Prepared(Target, Protocol):
+    """A target of a test, with the test's preparation."""
+
+    instance: Instance
 
 
 def initialise_disks(target: _Prepared, disks: Sequence[Disk], *, by: Way | None, overwrite: bool) -> None:
     """Read or write every block of those disks that are not initialised, and note it on each."""
-    from pytest_cloudbench.workloads.fio.data_pass import Whole
-
     fresh = [disk for disk in disks if disk.initialisation is None]
     ways: list[Way] = [_checked(by) or ("read" if disk.from_snapshot else "write") for disk in fresh]
     written = [disk for disk, way in zip(fresh, ways, strict=True) if way == "write"]
@@ -40,8 +41,6 @@ def initialise_disks(target: _Prepared, disks: Sequence[Disk], *, by: Way | None
 
 def initialise_array(stripe: Stripe, carrier: Carrier, *, by: Way | None, overwrite: bool) -> Initialisation:
     """Read or write every block of a stripe that is a block device."""
-    from pytest_cloudbench.workloads.fio.data_pass import Whole
-
     way: Way = _checked(by) or "write"
     if way == "write":
         _prove_free(stripe, [carrier], overwrite=overwrite)
@@ -50,8 +49,6 @@ def initialise_array(stripe: Stripe, carrier: Carrier, *, by: Way | None, overwr
 
 def _check_data(written: Sequence[Disk], *, overwrite: bool) -> None:
     """Raise WouldDestroy for data on disks that were there before the run; the others were checked before."""
-    from pytest_cloudbench.resources.disks import check_content_of
-
     if there := [disk for disk in written if disk.existing]:
         check_content_of(there, overwrite=overwrite)
 
@@ -60,11 +57,10 @@ def initialise_all(
     target: _Prepared, wholes: Sequence[Whole], check: Callable[[], None] = lambda: None
 ) -> Initialisation:
     """Read or write all of them at once after a last ``check``, and show the progress."""
-    from pytest_cloudbench.workloads.fio.data_pass import initialise
 
     def run() -> Initialisation:
         check()
-        return initialise(target, wholes, on_progress=show)
+        return data_pass.initialise(target, wholes, on_progress=show)
 
     preparation = target.instance.preparation
     with preparation.live(f"initialising {target.label}") as show:
@@ -72,8 +68,6 @@ def initialise_all(
 
 
 def _prove_free(target: _Prepared, carriers: Sequence[Carrier], *, overwrite: bool) -> None:
-    from pytest_cloudbench.hosts.content import refuse_overwriting
-
     host = target.instance.host
     for carrier in carriers:
         carrier.prove(host)
@@ -83,8 +77,6 @@ def _prove_free(target: _Prepared, carriers: Sequence[Carrier], *, overwrite: bo
 
 
 def _checked(by: Way | None) -> Way | None:
-    from pytest_cloudbench.workloads.fio.errors import BadFioJob
-
     if by not in (None, "read", "write"):
         raise BadFioJob(f"invalid by={by!r}: use 'write' or 'read'")
     return by

@@ -10,11 +10,21 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.errors import HostUnreachable
 from pytest_cloudbench.hosts.host import CommandResult, Host
+from pytest_cloudbench.hosts.paths import check_path
 from pytest_cloudbench.hosts.phases import phase
 from pytest_cloudbench.limits.ceilings import Ceiling, MachineLimits
 from pytest_cloudbench.limits.instances import InstanceLimits
+from pytest_cloudbench.resources.errors import CloudError, ExistingHardware
 from pytest_cloudbench.resources.preparation import Preparation
+from pytest_cloudbench.resources.restarts import (
+    NotRunning,
+    boot_identity,
+    find_again,
+    forget_what_a_restart_ends,
+    wait_for_reboot,
+)
 
 if TYPE_CHECKING:
     from pytest_cloudbench.limits.volumes import VolumeSpec
@@ -152,8 +162,6 @@ class Instance:
     def host(self) -> Host:
         """The host of this instance, connected. Raises NotRunning while it is stopped, HostUnreachable."""
         if self._stopped:
-            from pytest_cloudbench.resources.restarts import NotRunning
-
             raise NotRunning(f"{self._launched} is stopped: nothing runs on it until start()")
         if self._host is None:
             with self._hint_if_unreachable(), phase(f"wait until {self.type} {self.id} answers"):
@@ -179,8 +187,6 @@ class Instance:
     @contextlib.contextmanager
     def _hint_if_unreachable(self) -> Iterator[None]:
         """Add the provider's hint to HostUnreachable, such as who may reach the instance."""
-        from pytest_cloudbench.hosts.errors import HostUnreachable
-
         try:
             yield
         except HostUnreachable as error:
@@ -202,8 +208,6 @@ class Instance:
 
         If the API does not answer, its last answer applies: a completed measurement must not be lost.
         """
-        from pytest_cloudbench.resources.errors import CloudError
-
         with contextlib.suppress(CloudError):
             self.look()
         return self._launched.machine_limits
@@ -219,7 +223,6 @@ class Instance:
         The folder is removed when the test ends. Raises NotOurs unless the login user can write to the directory,
         BadPath for a path with control characters.
         """
-        from pytest_cloudbench.hosts.paths import check_path
         from pytest_cloudbench.resources.directory import Directory
 
         check_path("path", path)
@@ -247,13 +250,9 @@ class Instance:
         EBS volumes keep their data and stay attached. Data on the instance store is lost, and every mount ends.
         Raises NotRunning if it is stopped already, WaitTimeout with the console's last lines.
         """
-        from pytest_cloudbench.resources.restarts import NotRunning, forget_what_a_restart_ends
-
         self.check_ours("stop it")
         if self._stopped:
             raise NotRunning(f"{self._launched} is stopped already: start() it first")
-        from pytest_cloudbench.resources.errors import CloudError
-
         try:
             with self.preparation.step(f"stop {self._launched}"):
                 self._launched = self._provider.stop(self._launched, force=force)
@@ -261,15 +260,16 @@ class Instance:
         except CloudError as error:
             if error.code:  # refused: it still runs
                 raise
-            self._forget_boot(forget_what_a_restart_ends)  # unknown: it may be down
+            self._forget_boot()  # unknown: it may be down
             raise
-        self._forget_boot(forget_what_a_restart_ends)
+        self._forget_boot()
 
-    def _forget_boot(self, forget: Callable[..., None]) -> None:
+    def _forget_boot(self) -> None:
         self._forget_ahead()
         if self._host is not None:
             self._host.expect_reboot()
-        forget(self, f"{self._launched} was stopped since, which ends every mount", stopped=True)
+        why = f"{self._launched} was stopped since, which ends every mount"
+        forget_what_a_restart_ends(self, why, stopped=True)
 
     def start(self) -> None:
         """Start it after `stop`, and wait until it runs and answers by SSH with the same host key.
@@ -277,8 +277,6 @@ class Instance:
         Its private address stays; the public one changes on AWS. Its volumes are found again; `mounted` mounts their
         file systems again. Raises NotRunning if it was not stopped, CloudError, HostUnreachable.
         """
-        from pytest_cloudbench.resources.restarts import NotRunning, find_again
-
         self.check_ours("start it")
         if not self._stopped:
             raise NotRunning(f"{self._launched} is not stopped: there is nothing to start")
@@ -299,13 +297,6 @@ class Instance:
 
         All data survives, also on the instance store; mounts end. Raises NotRunning if it does not come back.
         """
-        from pytest_cloudbench.resources.restarts import (
-            boot_identity,
-            find_again,
-            forget_what_a_restart_ends,
-            wait_for_reboot,
-        )
-
         self.check_ours("reboot it")
         before = boot_identity(self.host)
         with self.preparation.step(f"reboot {self._launched}"):
@@ -319,8 +310,6 @@ class Instance:
         """Raise ExistingHardware if the instance, or a volume, was there before the run: ``what`` would change it."""
         existing = self._launched.existing if volume is None else volume.created.existing
         if existing:
-            from pytest_cloudbench.resources.errors import ExistingHardware
-
             raise ExistingHardware(
                 f"{self._launched if volume is None else volume.label} existed before this run, which never changes "
                 f"it: the run does not {what}"
@@ -348,9 +337,6 @@ class Instance:
 
         A start from outside changes it, a reboot does not.
         """
-        from pytest_cloudbench.resources.errors import CloudError
-        from pytest_cloudbench.resources.restarts import NotRunning
-
         try:
             now = self.look()
         except CloudError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_cloudbench.hosts.errors import DeviceNotFound
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.instance_store import (
@@ -304,7 +305,6 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
 
     def _find(self) -> None:
         from pytest_cloudbench.hosts.devices import find_instance_store
-        from pytest_cloudbench.hosts.errors import DeviceNotFound
 
         sizes = sorted(
             disk.size_gb for disk in self.instance.limits.instance_store for _ in range(disk.count)

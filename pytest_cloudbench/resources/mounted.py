@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from pytest_cloudbench.hosts.paths import check_path
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.resources.storage_target import Layer, StorageInUse, StorageTarget
 
@@ -58,7 +59,6 @@ class Mountable(StorageTarget):
         errors of mkfs and mount.
         """
         from pytest_cloudbench.hosts.filesystems import mount_new
-        from pytest_cloudbench.hosts.paths import check_path
 
         self.check_alone("mounted")
         self.check_ours()

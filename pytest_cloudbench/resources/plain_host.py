@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from pytest_cloudbench.hosts.content import refuse_data
+from pytest_cloudbench.hosts.device_facts import DeviceFacts
+from pytest_cloudbench.hosts.errors import NotOurs
+from pytest_cloudbench.hosts.given_devices import identity_of, prove_given_device
+from pytest_cloudbench.hosts.paths import check_path
 from pytest_cloudbench.limits.ceilings import INSTANCE, Ceiling, MachineLimits
 from pytest_cloudbench.limits.network import BASELINE, CLIENT_END, PEAK, SERVER_END, NetworkEnvelope
 from pytest_cloudbench.limits.quantities import Bandwidth, Rate, Size
@@ -13,10 +18,7 @@ from pytest_cloudbench.resources.directory import StatedStorage
 from pytest_cloudbench.resources.facts import ALLOWED_DEVICES_TAG, LaunchedInstance
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.resources.pair import Pair
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.device_facts import DeviceFacts
-    from pytest_cloudbench.resources.provider import Provider
+from pytest_cloudbench.resources.provider import Provider
 
 CONNECT_TIMEOUT_S = 10.0
 """The seconds within which a host that exists already must answer."""
@@ -119,9 +121,6 @@ class HostDevice(StatedStorage):
     instance: PlainHost
 
     def __init__(self, host: PlainHost, asked: str, *, destructive: bool) -> None:
-        from pytest_cloudbench.hosts.given_devices import identity_of
-        from pytest_cloudbench.hosts.paths import check_path
-
         check_path("path", asked)
         super().__init__(host)
         self.asked = asked
@@ -149,8 +148,6 @@ class HostDevice(StatedStorage):
 
     def prove_writable(self) -> None:
         """Raise NotOurs unless the test and the host's owner allow overwriting it, and it is idle and empty."""
-        from pytest_cloudbench.hosts.errors import NotOurs
-
         if not self.destructive:
             raise NotOurs(
                 f"this load would overwrite {self.label}: write host.device({self.asked!r}, destructive=True) if that "
@@ -160,14 +157,10 @@ class HostDevice(StatedStorage):
 
     def check_content(self, *, overwrite: bool) -> None:
         """Raise WouldDestroy if it has data that this process did not write, unless ``overwrite`` is True."""
-        from pytest_cloudbench.hosts.content import refuse_data
-
         name = f"{self.instance.host.label} {self._identity or self.asked}"
         refuse_data(self.instance.host, {self.path: name}, overwrite=overwrite)
 
     def _prove(self, *, write: bool) -> DeviceFacts:
-        from pytest_cloudbench.hosts.given_devices import prove_given_device
-
         named = self.instance.launched.tags.get(ALLOWED_DEVICES_TAG, "")
         allowed = named.split() if write else None
         return prove_given_device(self.instance.host, self.asked, allowed=allowed, identity=self._identity)

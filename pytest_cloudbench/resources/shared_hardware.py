@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from pytest_cloudbench.hosts.cleaning import clean, note_home
 from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.resources.errors import CloudError
@@ -123,8 +124,6 @@ class SharedHardware(InterceptedProvider):
             use.unusable = f"its host failed: {error}"
             raise
         if instance.id not in self._noted and self._launched_it(instance):
-            from pytest_cloudbench.hosts.cleaning import note_home
-
             try:
                 note_home(host)
             except HostError as error:
@@ -251,8 +250,6 @@ class SharedHardware(InterceptedProvider):
 
     def _cleaned(self, instance: LaunchedInstance) -> str:
         """End what the test started there and remove its files. Return why that was not possible, or ""."""
-        from pytest_cloudbench.hosts.cleaning import clean
-
         host = self._hosts.get(instance.id)
         if host is None:
             return ""  # no command has run there

@@ -6,6 +6,9 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_cloudbench.hosts.content import refuse_overwriting
+from pytest_cloudbench.hosts.errors import StripeError
+from pytest_cloudbench.hosts.stripes import StripedDevices, check_chunk, find_again, stripe, unstripe
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.resources.mounted import Filesystem, Mountable, Mounted
@@ -14,7 +17,6 @@ from pytest_cloudbench.resources.storage_target import Layer, StorageInUse
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pytest_cloudbench.hosts.stripes import StripedDevices
     from pytest_cloudbench.resources.disks import DiskGroup
     from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way
 
@@ -48,8 +50,6 @@ class Stripe(Layer, Mountable):
         return made
 
     def _make(self, *, overwrite: bool, at: str | None = None, owner: str | None = None) -> None:
-        from pytest_cloudbench.hosts.stripes import check_chunk, stripe, unstripe
-
         check_chunk(self._asked_chunk)
         self._check_together()
         self._striped = stripe(
@@ -70,8 +70,6 @@ class Stripe(Layer, Mountable):
                 raise
 
     def _check_together(self) -> None:
-        from pytest_cloudbench.hosts.errors import StripeError
-
         for disk in self.group:
             disk.check_alone("striped")
             disk.check_ours()
@@ -178,8 +176,6 @@ class Stripe(Layer, Mountable):
 
     def check_content(self, *, overwrite: bool) -> None:
         """Raise WouldDestroy if it is a device with a signature, such as a file system's, unless ``overwrite``."""
-        from pytest_cloudbench.hosts.content import refuse_overwriting
-
         if self.striped.is_device and not overwrite:
             refuse_overwriting(self.instance.host, [self.path], "the load")
 
@@ -236,8 +232,6 @@ class Stripe(Layer, Mountable):
 
         `mounted` mounts a file system on it again; if it is striped by btrfs, it is mounted at once where it was.
         """
-        from pytest_cloudbench.hosts.stripes import find_again
-
         for disk in self.group:
             disk.look_again()
         held = self._mounted
@@ -248,8 +242,6 @@ class Stripe(Layer, Mountable):
 
     def dissolve(self) -> None:
         """Unmount and remove the stripe: its disks are single and empty again. The data is lost."""
-        from pytest_cloudbench.hosts.stripes import unstripe
-
         if self._mounted is not None:
             self._mounted.unmount()
         unstripe(self.instance.host, self.striped)

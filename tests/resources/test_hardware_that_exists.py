@@ -10,7 +10,6 @@ import pytest
 
 from pytest_cloudbench import ExistingHardware, NotOffered, Size, gp2, gp3, recorded_limits
 from pytest_cloudbench.hosts import content, devices
-from pytest_cloudbench.hosts import disks_below as below
 from pytest_cloudbench.hosts.device_facts import DeviceFacts
 from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import NotOurs
@@ -292,7 +291,7 @@ def test_what_a_device_contains_is_named(monkeypatch):
 )
 def test_a_directory_has_the_limits_of_the_one_volume_it_lies_on(finder, monkeypatch, disks, answer, found):
     facts = [DeviceFacts(f"/dev/nvme{n}n1", f"259:{n}", 4 << 30, serial) for n, serial in enumerate(disks)]
-    monkeypatch.setattr(below, "disks_below", lambda host, path: facts)
+    monkeypatch.setattr(directory, "disks_below", lambda host, path: facts)
 
     def find_volume(**named: Any) -> CreatedVolume:
         if answer is not None:
