@@ -67,7 +67,7 @@ from pytest_cloudbench.resources.instance import Instance as Instance
 from pytest_cloudbench.resources.instance_store import InstanceStore as InstanceStore
 from pytest_cloudbench.resources.mounted import Mounted as Mounted
 from pytest_cloudbench.resources.pair import Pair as Pair
-from pytest_cloudbench.resources.pair_group import PairGroup as PairGroup
+from pytest_cloudbench.resources.pair import PairGroup as PairGroup
 from pytest_cloudbench.resources.plain_host import HostDevice as HostDevice
 from pytest_cloudbench.resources.plain_host import HostPair as HostPair
 from pytest_cloudbench.resources.plain_host import PlainHost as PlainHost

@@ -1,7 +1,11 @@
-"""What tests would create in EC2, its price and ceilings, and what EC2 would refuse. Nothing is created."""
+"""What tests would create in EC2, its price and ceilings, and what EC2 would refuse. Nothing is created.
+
+An account has quotas of vCPUs that run at once, one for each group of instance families.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -12,14 +16,14 @@ from typing import Any
 from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.reports.prices import Charge, Prices
 from pytest_cloudbench.resources.errors import CloudError, NotOffered
-from pytest_cloudbench.resources.facts import ImageFacts, Launch, Placement
+from pytest_cloudbench.resources.facts import ImageFacts, Launch, Market, Placement
 from pytest_cloudbench.resources.markers import RequestedVolumes
 
+from .clients import Clients
 from .cloud import Cloud
 from .doorway import Doorway
 from .errors import is_temporary
 from .user_data import new_ssh_key
-from .vcpu_quotas import quota_of, read_quota
 from .waits import gather
 
 _WOULD_SUCCEED = "DryRunOperation"
@@ -283,3 +287,43 @@ def _charges(
         if each.public:
             charges.append(prices.address())
     return charges + [prices.volume(asked.spec) for asked in volumes for _ in range(asked.count)]
+
+
+# Amazon EC2 endpoints and quotas (AWS General Reference), read 2026-11: by the letters before a family's generation,
+# the quotas of On-Demand and of spot instances. None: the quota depends on more than the family, or the family has no
+# spot instances. Mac instances are counted by hosts, not by vCPUs.
+_STANDARD = ("L-1216C47A", "L-34B43A08")
+_QUOTAS: dict[str, tuple[str, str | None]] = {
+    **dict.fromkeys(("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"), _STANDARD),
+    "dl": ("L-6E869C2A", "L-85EED4F7"),
+    "f": ("L-74FC7D96", "L-88CF9481"),
+    **dict.fromkeys(("g", "gr", "vt"), ("L-DB2E81BA", "L-3819A6DF")),
+    "hpc": ("L-F7808C92", None),
+    "inf": ("L-1945791B", "L-B5D1601B"),
+    "p": ("L-417A185B", None),
+    "trn": ("L-2C3B7624", "L-6B0D517C"),
+    "u": ("L-43DA4232", None),
+    "x": ("L-7295265B", "L-E3A00192"),
+}
+
+
+def quota_of(type_name: str, market: Market | None) -> str | None:
+    """Return the code of the quota that the vCPUs of an instance count towards; None if unknown."""
+    letters = re.match("[a-z]*", type_name)
+    on_demand, spot = _QUOTAS.get(letters[0] if letters else "", (None, None))
+    return spot if market == "spot" else on_demand
+
+
+def read_quota(clients: Clients, code: str) -> float:
+    """Return the number of vCPUs that a quota allows. Raises CloudError if it cannot be read."""
+    answer = clients.repeat_call(
+        f"read the quota {code} of vCPUs",
+        "get_service_quota",
+        service="service-quotas",
+        ServiceCode="ec2",
+        QuotaCode=code,
+    )
+    try:
+        return float(answer["Quota"]["Value"])
+    except KeyError as error:
+        raise CloudError(f"the answer about the quota {code} of vCPUs has no {error}") from None

@@ -86,8 +86,7 @@ _TYPES = {
         "BadMarker InstanceWanted=RequestedInstance PairWanted=RequestedPair RequestedFleet "
         "VolumesWanted=RequestedVolumes Wanted=RequestedHardware"
     ),
-    "resources.pair": "PairSnapshot",
-    "resources.pair_group": "GroupSnapshot",
+    "resources.pair": "GroupSnapshot PairSnapshot",
     "resources.requested_existing": "RequestedExisting",
     "resources.restarts": "NotRunning",
     "resources.storage_target": "StorageInUse",

@@ -1,4 +1,8 @@
-"""Detached jobs: started once, watched over any connection; their files are fetched at the end."""
+"""Detached jobs: started once, watched over any connection; their files are fetched at the end.
+
+A job that ended without a result is examined: its host was restarted, out of memory or its disk full, or a signal
+killed it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,6 @@ from pytest_cloudbench.hosts.errors import (
     JobVanished,
 )
 from pytest_cloudbench.hosts.host import Command, CommandResult, JobState, checked_argv
-from pytest_cloudbench.hosts.job_causes import why_ended
 from pytest_cloudbench.hosts.job_scripts import (
     CLEANUP,
     base_directory,
@@ -31,6 +34,7 @@ from pytest_cloudbench.hosts.job_scripts import (
     start_script,
 )
 from pytest_cloudbench.hosts.shell_host import ShellHost
+from pytest_cloudbench.limits.quantities import Size
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}\Z")
 _RESERVED = frozenset({"runner", "watch", "command", "pid", "boot", "exit_code", "stdout", "stderr"})
@@ -157,7 +161,8 @@ class DetachedJob:
     def why_ended(self) -> str:
         """Return why it ended without a result, as the end of a sentence: restart, memory, disk or signal."""
         with contextlib.suppress(HostError):
-            return why_ended(self._host, self.directory, self.argv)
+            argv = ["sh", "-c", _WHY_ENDED, "sh", self.directory]
+            return cause(self._host.run(argv, check=False, idempotent=True).stdout, self.argv)
         return "it was killed, or its host was restarted"
 
     def fetch(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -239,3 +244,57 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
     if position != len(content):
         raise ValueError(f"its files are listed with {position:,} bytes and came with {len(content):,}")
     return files
+
+
+# The kernel's log needs root on most hosts. journalctl may show it if dmesg is refused.
+_WHY_ENDED = """\
+cd -- "$1" || exit 1
+read -r boot < /proc/sys/kernel/random/boot_id
+read -r line < /proc/1/stat
+set -- ${line##*) }
+echo "now=$boot ${20}"
+[ -f boot ] && echo "then=$(cat boot)"
+[ -f pid ] && echo "pid=$(cat pid)"
+df -B1 --output=avail,target . | tail -n 1 | sed 's/^ */room=/'
+{ sudo -n dmesg || dmesg || journalctl -k -b -q --no-pager -o short-monotonic; } 2> /dev/null |
+    grep -F 'Killed process' | tail -n 200 | sed 's/^/log=/'
+exit 0
+"""
+_KILLED = re.compile(r"\[ *(\d+\.\d+)\].*Killed process (\d+) \(([^)]+)\)")
+_TICKS_PER_S = 100
+"""USER_HZ, the unit of start times in /proc (proc(5))."""
+_FULL = Size(1 << 20)
+_COMM = 15
+"""How many characters of a program's name the kernel keeps (proc(5), comm)."""
+
+
+def cause(said: str, argv: Sequence[str]) -> str:
+    """Return the cause in the output of `_WHY_ENDED`. Of programs that the kernel killed, only those in argv count."""
+    programs = {word.rpartition("/")[2][:_COMM] for word in argv}
+    facts: dict[str, list[str]] = {}
+    for line in said.splitlines():
+        name, _, value = line.partition("=")
+        facts.setdefault(name, []).append(value)
+    now, then = facts.get("now", [""])[0], facts.get("then", [""])[0]
+    if then and now and then != now:
+        return "its host was restarted"
+    since_s = _started_s(facts.get("pid", [""])[0])
+    for line in facts.get("log", []):
+        found = _KILLED.search(line)
+        if found is not None and float(found[1]) >= since_s and found[3] in programs:
+            return f"its host was out of memory, and the kernel killed {found[3]} (process {found[2]}), as its log says"
+    room, _, place = facts.get("room", [""])[0].partition(" ")
+    if room.isdigit() and int(room) < _FULL.bytes:
+        return f"the disk of its host is full: {place.strip()} has {Size(int(room))} left"
+    if then:
+        return (
+            "it was killed on its host, by a signal: the host was not restarted, its disk has room, and no message of "
+            "the kernel about a lack of memory was found"
+        )
+    return "it was killed, or its host was restarted"
+
+
+def _started_s(pid: str) -> float:
+    """Return when a job started, in seconds since the boot, from its file "pid"; 0 if that is unknown."""
+    words = pid.split()
+    return int(words[1]) / _TICKS_PER_S if len(words) == 2 and words[1].isdigit() else 0.0

@@ -6,8 +6,8 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
+from pytest_cloudbench.hosts.device_facts import disks_below
 from pytest_cloudbench.hosts.directory import HostDirectory
-from pytest_cloudbench.hosts.disks_below import disks_below
 from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.hosts.folders import claim_folder, remove_folder
 from pytest_cloudbench.limits.ceilings import Ceiling

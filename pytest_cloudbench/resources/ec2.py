@@ -32,8 +32,7 @@ from pytest_cloudbench.resources.markers import (
     RequestedPair,
     check_count,
 )
-from pytest_cloudbench.resources.pair import Pair
-from pytest_cloudbench.resources.pair_group import PairGroup
+from pytest_cloudbench.resources.pair import Pair, PairGroup
 from pytest_cloudbench.resources.preparation import Preparation
 from pytest_cloudbench.resources.provider import Provider
 from pytest_cloudbench.resources.requested_existing import RequestedExisting

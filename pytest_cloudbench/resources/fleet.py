@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -12,8 +12,7 @@ from pytest_cloudbench.limits.fleet import fleet_envelope, summed_ceiling
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.volumes import VolumeSpec
 from pytest_cloudbench.resources.instance import Instance
-from pytest_cloudbench.resources.pair import Pair, private_address
-from pytest_cloudbench.resources.pair_group import PairGroup
+from pytest_cloudbench.resources.pair import Pair, PairGroup, private_address
 from pytest_cloudbench.resources.storage_target import StorageTarget
 from pytest_cloudbench.workloads.errors import TargetError
 from pytest_cloudbench.workloads.target import FleetTarget
@@ -104,9 +103,6 @@ class FleetStorage(FleetTarget, Sequence[P]):
 
     def __len__(self) -> int:
         return len(self._parts)
-
-    def __iter__(self) -> Iterator[P]:
-        return iter(self._parts)
 
     @property
     def parts(self) -> tuple[P, ...]:

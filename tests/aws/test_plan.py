@@ -11,8 +11,7 @@ from service_faults import Faults
 from pytest_cloudbench import gp3
 from pytest_cloudbench.aws import plan
 from pytest_cloudbench.aws.account_settings import AccountSettings
-from pytest_cloudbench.aws.plan import Planner, RequestedSet
-from pytest_cloudbench.aws.vcpu_quotas import quota_of
+from pytest_cloudbench.aws.plan import Planner, RequestedSet, quota_of
 from pytest_cloudbench.resources.facts import Launch
 from pytest_cloudbench.resources.markers import RequestedVolumes
 

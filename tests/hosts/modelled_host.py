@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pytest_cloudbench.hosts import content, device_facts, mount_points, stripe_methods
+from pytest_cloudbench.hosts import content, device_facts, filesystems, stripe_methods
 from pytest_cloudbench.hosts.errors import ToolMissing
 from pytest_cloudbench.hosts.host import Command, CommandResult
 from pytest_cloudbench.hosts.shell_host import ShellHost
@@ -81,13 +81,13 @@ class ModelledHost(ShellHost):
             return said("next device\n".join([*map(self._signature, words[4:]), ""]))
         if words[0] == "find":
             return said("\n".join(self.files))
-        if script == mount_points.CHECK_MOUNT_POINT:
+        if script == filesystems.CHECK_MOUNT_POINT:
             return said("")
         assert command.sudo, f"{words} changes something and needs root"
         self.done.append(" ".join(words) if not script else "sh")
         if complaint := self.failing.get(words[0]):
             return command.result(1, b"", complaint.encode())
-        if script == mount_points.MOUNT:
+        if script == filesystems.MOUNT:
             self._mount(words[4], words[8])
         elif "umount" in script:
             self._unmount(words[4])

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cloudbench.hosts.device_facts import inspect_device
+from pytest_cloudbench.hosts.device_facts import disks_below, inspect_device
 from pytest_cloudbench.hosts.devices import BlockDevice
-from pytest_cloudbench.hosts.disks_below import disks_below
 from pytest_cloudbench.hosts.errors import BadPath, FilesystemError, MountPointRefused, NotOurs
 from pytest_cloudbench.hosts.filesystems import (
     check_mount_point,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_cloudbench.hosts.job_causes import cause
+from pytest_cloudbench.hosts.jobs import cause
 
 SEEN = "now=boot 7\nthen=boot 7\npid=4321 12000\nroom=5000000000 /\n"
 OOM = "Out of memory: Killed process 77 (fio) total-vm:1kB"

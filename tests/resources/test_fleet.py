@@ -18,8 +18,7 @@ from pytest_cloudbench.resources.facts import CreatedVolume
 from pytest_cloudbench.resources.fleet import Fleet
 from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.markers import BadMarker
-from pytest_cloudbench.resources.pair import Pair
-from pytest_cloudbench.resources.pair_group import PairGroup
+from pytest_cloudbench.resources.pair import Pair, PairGroup
 from pytest_cloudbench.resources.volumes import Volume
 
 
