@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pytest_cloudbench.hosts.device_facts import disks_below
 from pytest_cloudbench.hosts.directory import HostDirectory
@@ -13,13 +13,12 @@ from pytest_cloudbench.hosts.folders import claim_folder, remove_folder
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
+from pytest_cloudbench.resources.disks import Disk
 from pytest_cloudbench.resources.errors import ExistingHardware, NotOffered
+from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.resources.mounted import PrefilledFile, lay_out
 from pytest_cloudbench.resources.storage_target import Layer, StorageTarget
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.resources.disks import Disk
-    from pytest_cloudbench.resources.instance import Instance
+from pytest_cloudbench.resources.volumes import Volume
 
 _MEMORY = ("tmpfs", "ramfs")
 
@@ -58,8 +57,6 @@ class StatedStorage(StorageTarget):
         return
 
     def _stated(self, quantity: str, *, of_iops: bool) -> Ceiling:
-        from pytest_cloudbench.resources.instance import NoPromise
-
         for ceiling in self.instance.storage_ceilings:
             if ceiling.of_iops == of_iops:
                 return ceiling
@@ -141,8 +138,6 @@ def storage_below(instance: Instance, directory: str) -> Disk | None:
 
     None if it lies on several disks, whose limits may not add up, or on a disk without limits from EC2.
     """
-    from pytest_cloudbench.resources.volumes import Volume
-
     known = [each.volume_id for each in instance.launched.attachments]
     if not known and not instance.limits.instance_store:
         return None

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from pytest_cloudbench.hosts import content
+from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import NotOurs
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.resources.errors import ExistingHardware
 from pytest_cloudbench.resources.mounted import Mountable
 from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
+from pytest_cloudbench.resources.stripes import Stripe
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pytest_cloudbench.hosts.devices import BlockDevice
-    from pytest_cloudbench.resources.stripes import Stripe
     from pytest_cloudbench.workloads.fio.data_pass import Initialisation, Way
 
 
@@ -92,9 +93,7 @@ class Disk(Mountable):
             )
         self.device.prove(self.instance.host)
         if self.existing:
-            from pytest_cloudbench.hosts.content import refuse_content
-
-            refuse_content(self.instance.host, [self.path])
+            content.refuse_content(self.instance.host, [self.path])
 
     def check_content(self, *, overwrite: bool) -> None:
         check_content_of([self], overwrite=overwrite)
@@ -142,14 +141,12 @@ def check_content_of(disks: Sequence[Disk], *, overwrite: bool) -> None:
     A disk that the run made must carry no signature, such as that of a file system. One that was there before must have
     no data either, except what this process wrote to it; its signatures are never overwritten (`Disk.prove_writable`).
     """
-    from pytest_cloudbench.hosts.content import refuse_data, refuse_overwriting
-
     host = disks[0].instance.host
     made = [disk.path for disk in disks if not disk.existing]
     if made and not overwrite:
-        refuse_overwriting(host, made, "the load")
+        content.refuse_overwriting(host, made, "the load")
     there = [disk.device for disk in disks if disk.existing]
-    refuse_data(
+    content.refuse_data(
         host, {device.path: f"{host.label} {device.hardware}" for device in there}, overwrite=overwrite
     )
 
@@ -233,6 +230,4 @@ class DiskGroup(StorageTarget, Generic[AnyDisk]):
         NotOurs for a disk that is mounted, in use or not proven ours; FilesystemError for a disk with content, which
         ``overwrite=True`` destroys.
         """
-        from pytest_cloudbench.resources.stripes import Stripe
-
         return Stripe.of(self, Size.parse(chunk), overwrite=overwrite)

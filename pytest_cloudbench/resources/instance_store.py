@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pytest_cloudbench.hosts import devices
+from pytest_cloudbench.hosts.devices import BlockDevice
 from pytest_cloudbench.hosts.errors import DeviceNotFound
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope
@@ -17,11 +17,8 @@ from pytest_cloudbench.limits.instances import InstanceLimits
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.region_settings import NONE
 from pytest_cloudbench.resources.disks import Disk, DiskGroup
+from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.storage_target import StorageTarget
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.devices import BlockDevice
-    from pytest_cloudbench.resources.instance import Instance
 
 SIZE_TOLERANCE = 0.01
 """The relative difference allowed between a disk's size and DescribeInstanceTypes, which has whole GB."""
@@ -304,12 +301,10 @@ class InstanceStore(_OnStore, DiskGroup[InstanceStoreDisk]):
             disk.look_again()
 
     def _find(self) -> None:
-        from pytest_cloudbench.hosts.devices import find_instance_store
-
         sizes = sorted(
             disk.size_gb for disk in self.instance.limits.instance_store for _ in range(disk.count)
         )
-        found = find_instance_store(self.instance.host, len(self.disks))
+        found = devices.find_instance_store(self.instance.host, len(self.disks))
         for device, size_gb in zip(sorted(found, key=lambda one: one.size.bytes), sizes, strict=True):
             if abs(device.size.bytes / (size_gb * 1e9) - 1) > SIZE_TOLERANCE:
                 raise DeviceNotFound(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from pytest_cloudbench.hosts.filesystems import Carrier, MountedFilesystem, mount_new, prove_mounted, unmount
 from pytest_cloudbench.hosts.paths import check_path
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.resources.storage_target import Layer, StorageInUse, StorageTarget
 
 if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.filesystems import Carrier, MountedFilesystem
     from pytest_cloudbench.workloads.fio.data_pass import Prefilled
 
 Filesystem = Literal["xfs", "ext4", "btrfs"]
@@ -58,8 +58,6 @@ class Mountable(StorageTarget):
         this one and free; FilesystemError for other content, a journal that the machine behind it has no room for, and
         errors of mkfs and mount.
         """
-        from pytest_cloudbench.hosts.filesystems import mount_new
-
         self.check_alone("mounted")
         self.check_ours()
         for name, given in (("at", at), ("owner", owner)):
@@ -134,8 +132,6 @@ class Mounted(Layer):
 
     def prove_writable(self) -> None:
         """Raise NotOurs unless this directory is the mount of our device, StorageInUse if that mount has ended."""
-        from pytest_cloudbench.hosts.filesystems import prove_mounted
-
         if self.ended is not None:
             raise StorageInUse(
                 f"{self.label} is no longer mounted on {self.path}: {self.ended}. mounted(...) mounts it again, "
@@ -154,8 +150,6 @@ class Mounted(Layer):
 
     def unmount(self) -> None:
         """Unmount the file system; the data stays on the device."""
-        from pytest_cloudbench.hosts.filesystems import unmount
-
         unmount(self.instance.host, self.mount)
         self.carrying.forget_mount()
 

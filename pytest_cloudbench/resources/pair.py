@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_cloudbench.hosts import network_counters
 from pytest_cloudbench.hosts.host import Host
+from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.fleet import summed_ceiling
 from pytest_cloudbench.limits.network import NetworkEnvelope, envelope_of_ends, network_envelope
@@ -14,9 +16,6 @@ from pytest_cloudbench.resources.facts import may_not_be_full, used_before
 from pytest_cloudbench.resources.instance import Instance, NoPromise
 from pytest_cloudbench.verdicts.counters import AllowancePair
 from pytest_cloudbench.workloads.target import NetworkPath, PathGroup
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.hosts.network_counters import AllowanceSnapshot
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,8 @@ class Pair(NetworkPath):
 
     def counters(self) -> PairSnapshot | None:
         """Return the allowance counters of both ends now; None if neither has any."""
-        from pytest_cloudbench.hosts.network_counters import read_allowances
-
         client, server = (
-            read_allowances(instance.host, private_address(instance))
+            network_counters.read_allowances(instance.host, private_address(instance))
             for instance in (self.client, self.server)
         )
         return PairSnapshot(client, server) if client or server else None
@@ -184,10 +181,8 @@ class PairGroup(PathGroup, Sequence[Pair]):
 
     def counters(self) -> GroupSnapshot | None:
         """Return the allowance counters of all instances now; None if none has any."""
-        from pytest_cloudbench.hosts.network_counters import read_allowances
-
         ends = dict.fromkeys(end for pair in self for end in (pair.client, pair.server))
-        found = {end: read_allowances(end.host, private_address(end)) for end in ends}
+        found = {end: network_counters.read_allowances(end.host, private_address(end)) for end in ends}
         if not any(found.values()):
             return None
         return GroupSnapshot(tuple(PairSnapshot(found[pair.client], found[pair.server]) for pair in self))

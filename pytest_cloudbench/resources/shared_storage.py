@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import HostError
+from pytest_cloudbench.hosts.filesystems import clear_devices
+from pytest_cloudbench.resources.disks import Disk
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import CreatedVolume, LaunchedInstance
+from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.restarts import NotRunning
 from pytest_cloudbench.resources.storage_target import StorageInUse
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.resources.disks import Disk
-    from pytest_cloudbench.resources.instance import Instance
-    from pytest_cloudbench.resources.volumes import Volume
+from pytest_cloudbench.resources.volumes import Volume
 
 
 def leave_shared_hardware(instances: Sequence[Instance], volumes: Sequence[Volume]) -> None:
@@ -63,8 +61,6 @@ def left_volume(created: CreatedVolume, volume: Volume | None) -> CreatedVolume:
 
 def _empty(instance: Instance) -> None:
     """Free its disks, and remove the signatures of file systems from those that the test may have written to."""
-    from pytest_cloudbench.hosts.filesystems import clear_devices
-
     if instance.is_stopped:
         return  # every mount has ended, and no later test gets it
     instance.remove_folders()

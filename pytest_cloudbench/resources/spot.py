@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from pytest_cloudbench.errors import InfrastructureError
 from pytest_cloudbench.resources.errors import CloudError, SpotInterrupted
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.resources.instance import Instance
+from pytest_cloudbench.resources.instance import Instance
 
 # EC2 API Reference, "StateReason": Server.SpotInstanceTermination and Server.SpotInstanceShutdown.
 _TAKEN_BACK = "Server.SpotInstance"

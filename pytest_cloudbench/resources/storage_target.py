@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.limits.ceilings import Ceiling
@@ -10,10 +10,8 @@ from pytest_cloudbench.limits.envelope import Envelope
 from pytest_cloudbench.limits.quantities import Size
 from pytest_cloudbench.limits.region_settings import latency_conditions
 from pytest_cloudbench.resources.facts import may_not_be_full
+from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.workloads.target import CountersSnapshot, Target
-
-if TYPE_CHECKING:
-    from pytest_cloudbench.resources.instance import Instance
 
 
 class StorageInUse(RuntimeError):

@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
+from pytest_cloudbench.hosts.device_facts import inspect_device
+from pytest_cloudbench.hosts.devices import BlockDevice, find_device, wait_for_size
+from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot, read_counters
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, storage_envelope
 from pytest_cloudbench.limits.quantities import Size, figure
 from pytest_cloudbench.limits.volumes import VolumeSpec, volume_ceilings
 from pytest_cloudbench.resources.disks import Disk, DiskGroup
 from pytest_cloudbench.resources.facts import CreatedVolume, Snapshot
+from pytest_cloudbench.resources.instance import Instance
 from pytest_cloudbench.resources.storage_target import StorageInUse, StorageTarget
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from pytest_cloudbench.hosts.devices import BlockDevice
-    from pytest_cloudbench.hosts.throttle_counters import CountersSnapshot
-    from pytest_cloudbench.resources.instance import Instance
 
 _SYNC_S = 1800.0
 
@@ -70,8 +70,6 @@ class _OnVolumes(StorageTarget):
         )
 
     def counters(self) -> CountersSnapshot | None:
-        from pytest_cloudbench.hosts.throttle_counters import read_counters
-
         return read_counters(self.instance.host, [volume.device for volume in self.volumes])
 
 
@@ -138,8 +136,6 @@ class Volume(_OnVolumes, Disk):
         if not self._attached:
             raise StorageInUse(f"{self.label} is not attached to an instance: attach(instance) first")
         if self._device is None:
-            from pytest_cloudbench.hosts.devices import find_device
-
             self._device = find_device(
                 self.instance.host, self.id, size=self.size, attached_as=self.created.device
             )
@@ -224,8 +220,6 @@ class Volume(_OnVolumes, Disk):
         return self
 
     def _take_new_size(self) -> None:
-        from pytest_cloudbench.hosts.devices import wait_for_size
-
         held = self.device
         self._device = dataclasses.replace(held, size=self.size)
         wait_for_size(self.instance.host, self._device)
@@ -267,8 +261,6 @@ class Volume(_OnVolumes, Disk):
         return self
 
     def _refuse_in_use(self, device: BlockDevice) -> None:
-        from pytest_cloudbench.hosts.device_facts import inspect_device
-
         facts = inspect_device(self.instance.host, device.path)
         where = self.instance.launched
         if facts.mounts:
