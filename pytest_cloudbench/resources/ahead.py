@@ -10,7 +10,6 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.resources.errors import CloudError
 from pytest_cloudbench.resources.facts import Launch, LaunchedInstance, PlacementGroup, Resource
 from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
@@ -99,14 +98,6 @@ class Ahead(InterceptedProvider):
         self._release(lambda begun: True)
         self._join()
         self._say_shortage()
-
-    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
-        """Return the instance as a host."""
-        return self._provider.host(instance, connect_timeout_s=connect_timeout_s)
-
-    def release(self, resources: Iterable[Resource]) -> None:
-        """Remove what one test created."""
-        self._provider.release(resources)
 
     def _intercept(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         call = functools.partial(getattr(self._provider, name), *args, **kwargs)

@@ -262,32 +262,6 @@ class InterceptedProvider:
     """
 
     has_own_hardware = False
-    check_attachments: Callable[..., None]
-    check_launches: Callable[..., None]
-    check_zone: Callable[..., None]
-    limits: Callable[..., InstanceLimits]
-    identity: Callable[..., Identity]
-    secrets: Callable[..., tuple[str, ...]]
-    listen: Callable[..., None]
-    launch: Callable[..., LaunchedInstance]
-    launch_many: Callable[..., tuple[LaunchedInstance, ...]]
-    find_instance: Callable[..., LaunchedInstance]
-    find_volume: Callable[..., CreatedVolume]
-    find_hosts: Callable[..., tuple[LaunchedInstance, ...]]
-    refresh: Callable[..., LaunchedInstance]
-    unreachable_hint: Callable[..., str]
-    stop: Callable[..., LaunchedInstance]
-    start: Callable[..., LaunchedInstance]
-    reboot: Callable[..., LaunchedInstance]
-    create_placement_group: Callable[..., PlacementGroup]
-    create_volumes: Callable[..., tuple[CreatedVolume, ...]]
-    attach_all: Callable[..., tuple[CreatedVolume, ...]]
-    attach: Callable[..., CreatedVolume]
-    detach: Callable[..., CreatedVolume]
-    modify_volume: Callable[..., CreatedVolume]
-    create_snapshot: Callable[..., CreatedSnapshot]
-    keep: Callable[..., tuple[KeptInstance, ...]]
-    close: Callable[..., TeardownReport]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.resources.errors import NotOffered
-from pytest_cloudbench.resources.facts import Launch, LaunchedInstance, Resource
+from pytest_cloudbench.resources.facts import Launch, Resource
 from pytest_cloudbench.resources.provider import InterceptedProvider, Provider
 from pytest_cloudbench.resources.shared_hardware import CREATING, Made, each_of, needs_of, refresh
 
@@ -41,10 +40,6 @@ class RepeatedHardware(InterceptedProvider):
         self.label, self.region = provider.label, provider.region
         self.endpoint, self.run_id = provider.endpoint, provider.run_id
         return self
-
-    def host(self, instance: LaunchedInstance, *, connect_timeout_s: float) -> Host:
-        """Return the instance as a host."""
-        return self._provider.host(instance, connect_timeout_s=connect_timeout_s)
 
     def release(self, resources: Iterable[Resource]) -> None:
         """Keep what a repeat created for the next one; remove everything after the last."""

@@ -24,7 +24,7 @@ from pytest_cloudbench.resources.volumes import Volume
 def cleared(monkeypatch):
     done = []
     monkeypatch.setattr(
-        "pytest_cloudbench.hosts.filesystems.clear_devices", lambda host, each: done.append(each)
+        "pytest_cloudbench.resources.shared_storage.clear_devices", lambda host, each: done.append(each)
     )
     return done
 
