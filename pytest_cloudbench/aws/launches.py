@@ -119,7 +119,7 @@ class Launches:
 
         A launch that has fewer alternatives than others keeps its last one.
         """
-        ways = [tuple(map(self._in_reservation, (one, *one.alternatives))) for one in launches]
+        ways = [tuple(map(self._places.in_reservation, (one, *one.alternatives))) for one in launches]
         options = [[way[min(number, len(way) - 1)] for way in ways] for number in range(max(map(len, ways)))]
         names = dict.fromkeys(launch.type for way in ways for launch in way)
         all_of([partial(self._types.limits, name) for name in names])
@@ -169,13 +169,6 @@ class Launches:
         """Find in advance where a type can be launched; errors are raised when the answer is needed."""
         with suppress(CloudError):
             self._places.find(type_name, zone, subnet_id)
-
-    def _in_reservation(self, launch: Launch) -> Launch:
-        """Return the launch in the zone of its Capacity Reservation, if it has one."""
-        if launch.capacity_reservation is None or launch.subnet_id is not None:
-            return launch
-        zone = self._places.zone_of_reservation(launch.capacity_reservation, launch.type, launch.zone)
-        return replace(launch, zone=zone)
 
     def _check_group(self, launches: Sequence[Launch], strategy: str | None) -> None:
         if strategy is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_cloudbench.limits.instances import OVERRIDES
 from pytest_cloudbench.resources.errors import CloudError, NotOffered, ZoneMismatch
-from pytest_cloudbench.resources.facts import Placement
+from pytest_cloudbench.resources.facts import Launch, Placement
 
 from .clients import Clients
 from .errors import NoNetwork
@@ -107,12 +108,16 @@ class Places:
             self._zones[type_name] = zones
         return self._zones[type_name]
 
-    def zone_of_reservation(self, reservation_id: str, type_name: str, zone: str | None) -> str:
-        """Return the zone of a Capacity Reservation that an instance of this type can be launched into.
+    def in_reservation(self, launch: Launch) -> Launch:
+        """Return the launch in the zone of its Capacity Reservation, if it has one and no subnet.
 
-        Raises NotOffered if there is no usable one for this type, ZoneMismatch if it is not in `zone` (None: any). A
-        new one may be shown as pending for five minutes although it can be used (EC2 User Guide, "View the state").
+        Raises NotOffered if there is no usable one for its type, ZoneMismatch if it is in another zone than the launch
+        requests. A new one may be shown as pending for five minutes although it can be used (EC2 User Guide, "View the
+        state").
         """
+        reservation_id = launch.capacity_reservation
+        if reservation_id is None or launch.subnet_id is not None:
+            return launch
         if reservation_id not in self._reservations:
             try:
                 [found] = self._clients.repeat_pages(
@@ -134,17 +139,17 @@ class Places:
             raise NotOffered(
                 f"Capacity Reservation {reservation_id} is {found['State']}: use one that is active or pending"
             )
-        if found["InstanceType"] != type_name:
+        if found["InstanceType"] != launch.type:
             raise NotOffered(
-                f"Capacity Reservation {reservation_id} is for {found['InstanceType']}, but {type_name} was requested: "
-                "use one of the same type"
+                f"Capacity Reservation {reservation_id} is for {found['InstanceType']}, but {launch.type} was "
+                "requested: use one of the same type"
             )
-        if zone not in (None, found["AvailabilityZone"]):
+        if launch.zone not in (None, found["AvailabilityZone"]):
             raise ZoneMismatch(
-                f"Capacity Reservation {reservation_id} is in {found['AvailabilityZone']}, but zone {zone} was "
+                f"Capacity Reservation {reservation_id} is in {found['AvailabilityZone']}, but zone {launch.zone} was "
                 "requested"
             )
-        return str(found["AvailabilityZone"])
+        return replace(launch, zone=str(found["AvailabilityZone"]))
 
     @staticmethod
     def _in_subnet(

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -101,10 +101,10 @@ class Planner:
         """
         if requested.launches:
             Doorway(self._cloud.run).check()
-        launches = [self._in_reservation(launch) for launch in requested.launches]
+        places, subnet = self._cloud.catalog.places, self._cloud.access.subnet_id
+        launches = list(requested.launches if subnet else map(places.in_reservation, requested.launches))
         free = [launch.type for launch in launches if launch.zone is None]
-        subnet = self._cloud.access.subnet_id
-        shared = self._cloud.catalog.places.candidates(free, None, subnet)[0] if free else None
+        shared = places.candidates(free, None, subnet)[0] if free else None
         instances = [self._instance(launch, shared if launch.zone is None else None) for launch in launches]
         prices = self._prices([launch.type for launch in requested.launches])
         charges = [] if prices is None else _charges(prices, instances, requested.volumes)
@@ -122,14 +122,6 @@ class Planner:
             with suppress(NotOffered):  # the launch leaves out an alternative that is offered nowhere
                 others.append(self._instance(other))
         return PlannedInstance(launch, limits, place, image, public, tuple(others))
-
-    def _in_reservation(self, launch: Launch) -> Launch:
-        """Return the launch in the zone of its Capacity Reservation, where it would be launched."""
-        if launch.capacity_reservation is None or self._cloud.access.subnet_id is not None:
-            return launch
-        places = self._cloud.catalog.places
-        zone = places.zone_of_reservation(launch.capacity_reservation, launch.type, launch.zone)
-        return replace(launch, zone=zone)
 
     def refusals(self, planned: Iterable[PlannedSet]) -> tuple[list[str], list[str]]:
         """Ask EC2, by dry runs, whether it would allow the creating calls and the reads of a run.

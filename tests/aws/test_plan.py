@@ -101,7 +101,7 @@ NOT_ALLOWED = ("DescribeVolumes", "DescribeInstanceTypes", "CreateVolume", "Desc
 
 
 def test_every_missing_permission_is_named_at_once(planner, faults, cloud, monkeypatch):
-    monkeypatch.setattr(cloud.catalog.places, "zone_of_reservation", lambda *asked: "us-east-1c")
+    monkeypatch.setattr(cloud.catalog.places, "in_reservation", in_zone_c)
     volumes = (RequestedVolumes(gp3(size_gib=10)),)
     reserved = Launch("c5.large", capacity_reservation="cr-0123")
     planned = planner.plan(RequestedSet((reserved,), volumes))
@@ -150,7 +150,7 @@ def test_each_different_call_is_asked_once(planner, dry_runs):
 
 
 def test_an_instance_in_a_capacity_reservation_is_planned_in_its_zone(planner, cloud, monkeypatch):
-    monkeypatch.setattr(cloud.catalog.places, "zone_of_reservation", lambda *asked: "us-east-1c")
+    monkeypatch.setattr(cloud.catalog.places, "in_reservation", in_zone_c)
     [instance] = planner.plan(launches("c5.large", capacity_reservation="cr-0123")).instances
     assert instance.place.zone == "us-east-1c"
 
@@ -180,3 +180,7 @@ def test_a_dry_run_asks_for_what_the_launch_asks_for(planner, dry_runs, cloud):
 def test_what_was_not_asked_is_named(planner):
     _, unknown = planner.refusals([planner.plan(launches("c5.large"))])
     assert any("remove" in each for each in unknown)
+
+
+def in_zone_c(launch: Launch) -> Launch:
+    return replace(launch, zone="us-east-1c") if launch.capacity_reservation else launch

@@ -157,4 +157,5 @@ def test_a_new_reservation_that_is_shown_as_pending_is_used(cloud: Cloud, calls:
         return [{**each, "State": "pending"} for each in pages(*asked, **parameters)]
 
     cloud.clients.pages = shown  # type: ignore[method-assign]
-    assert cloud.catalog.places.zone_of_reservation(reservation, "c5.large", None) == "us-east-1b"
+    launch = Launch("c5.large", capacity_reservation=reservation)
+    assert cloud.catalog.places.in_reservation(launch).zone == "us-east-1b"
