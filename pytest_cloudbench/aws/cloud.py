@@ -115,16 +115,11 @@ class Cloud(Provider):
         self._modifications = Modifications(run)
         self._snapshots = Snapshots(run)
         self._placement_groups = PlacementGroups(run)
-        self.ledger = Ledger(
-            run.clients,
-            run_id,
-            lambda: journal.intentions,
-        )
+        self.ledger = Ledger(run.clients, run_id, lambda: journal.intentions)
         self.removal = Removal(
             run.clients,
             self.ledger,
             lambda: self.run.bounds,
-            pace=run.clients.pace,
             when_gone=self._forget,
         )
         self._keeping = Keeping(run, self.instances, self.ledger, self.leases)
@@ -234,7 +229,8 @@ class Cloud(Provider):
         from pytest_cloudbench.hosts.login import HostLogin, open_host
 
         boot_s = None if instance.existing else BOOT_S
-        when_booted = partial(self._booted, instance) if self._ends_metadata(instance) else None
+        ends_metadata = self.access.settings.metadata_off and not instance.existing
+        when_booted = partial(self._booted, instance) if ends_metadata else None
         if self.access.way_in == "ssm":
             return self._systems_manager.host(
                 instance, connect_timeout_s=connect_timeout_s, boot_s=boot_s, when_booted=when_booted
@@ -453,9 +449,6 @@ class Cloud(Provider):
             report.raise_unless_clean()
 
     # Inside
-
-    def _ends_metadata(self, instance: LaunchedInstance) -> bool:
-        return self.access.settings.metadata_off and not instance.existing
 
     def _booted(self, instance: LaunchedInstance, host: Host) -> None:
         self.instances.end_metadata(instance, boot_identity(host))

@@ -88,11 +88,6 @@ class JournalContent:
     gone: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
 
-    @property
-    def unresolved(self) -> tuple[Intention, ...]:
-        """The calls that may or may not have created something."""
-        return tuple(intention for intention in self.intentions if intention.unresolved)
-
 
 class Journal:
     """The journal of one run, locked while this object is open. Thread-safe."""
@@ -197,11 +192,6 @@ class Journal:
         """The creating calls of this run so far."""
         with self._lock:
             return tuple(self._intentions)
-
-    @property
-    def unresolved(self) -> tuple[Intention, ...]:
-        """The creating calls without an answer."""
-        return tuple(intention for intention in self.intentions if intention.unresolved)
 
     def finish(self, *, clean: bool) -> None:
         """End the run: remove the file if nothing remains, else leave it, unlocked, for the next start to reap."""

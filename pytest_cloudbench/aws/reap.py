@@ -132,7 +132,7 @@ def remove_run(
     """
     limits = bounds or Bounds()
     ledger = ledger_of(clients, run_id, content, ask_prices, kept=kept)
-    removal = Removal(clients, ledger, lambda: limits, pace=clients.pace)
+    removal = Removal(clients, ledger, lambda: limits)
     problems: tuple[str, ...] = ()
     try:
         removal.run()

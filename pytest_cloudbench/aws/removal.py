@@ -17,7 +17,7 @@ from .clients import Clients
 from .errors import CREDENTIALS_REFUSED, is_temporary
 from .kinds import CREATED_BY, INSTANCE, KEY_PAIR, PLACEMENT_GROUP, SECURITY_GROUP, SNAPSHOT, VOLUME, Kind
 from .ledger import Ledger, Tracked
-from .waits import OFTEN, Bounds, Cancelled, Pace, all_of, cancel_waits_on, poll
+from .waits import Bounds, Cancelled, all_of, cancel_waits_on, poll
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +46,12 @@ class Removal:
         ledger: Ledger,
         bounds: Callable[[], Bounds],
         *,
-        pace: Pace = OFTEN,
         when_gone: Callable[[Sequence[Tracked]], None] = lambda _: None,
     ) -> None:
         """`when_gone` is called with released resources once they are gone."""
         self._clients = clients
         self._ledger = ledger
         self._bounds = bounds
-        self._pace = pace
         self._when_gone = when_gone
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -84,7 +82,7 @@ class Removal:
         cancel_waits_on(self._closing)
         with suppress(Cancelled):
             try:
-                poll(self._released_are_gone, math.inf, self._pace)
+                poll(self._released_are_gone, math.inf, self._clients.pace)
             except Exception as error:
                 log.debug("release: %s", error)  # `run` finds what is left
                 with self._lock:
@@ -120,7 +118,7 @@ class Removal:
             self._try_refused_again()
             self._ledger.look(listed=True)
             while True:
-                poll(self._nothing_more_to_do, math.inf, self._pace)
+                poll(self._nothing_more_to_do, math.inf, self._clients.pace)
                 known = len(self._ledger.all())
                 self._look_at_all()
                 if len(self._ledger.all()) == known:
@@ -137,7 +135,7 @@ class Removal:
             unanswered = self._ledger.look(listed=True)
             return None if unanswered else True
 
-        if poll(answered, self._clients.settle_s, self._pace) is None:
+        if poll(answered, self._clients.settle_s, self._clients.pace) is None:
             self._ledger.blind.update(unanswered)
 
     def problems(self) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from .run import TOKEN_TAG, Run, tags_of
 from .waits import Watcher
 
 CREATE_SNAPSHOT = "create_snapshot"
-UNKNOWN = "InvalidSnapshot.NotFound"
 # The volume's previous snapshot was requested less than 15 s ago, perhaps by an earlier attempt of this call.
 _TOO_SOON = ("SnapshotCreationPerVolumeRateExceeded",)
 _SOURCE = "EC2 API Reference, CreateVolume"

@@ -316,10 +316,10 @@ def gather(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> 
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def all_of(tasks: Sequence[Callable[[], T]], max_workers: int = MAX_WORKERS) -> list[T]:
+def all_of(tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Run all tasks as `gather` does, and return their results. Raises the first exception once all have ended."""
     results: list[T] = []
-    for result in gather(tasks, max_workers):
+    for result in gather(tasks):
         if isinstance(result, Exception):
             raise result
         results.append(result)

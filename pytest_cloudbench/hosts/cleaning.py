@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_cloudbench.hosts.errors import HostError
 from pytest_cloudbench.hosts.folders import REFUSE_MOUNTS
-from pytest_cloudbench.hosts.host import CommandResult, Host
+from pytest_cloudbench.hosts.host import Host
 from pytest_cloudbench.hosts.job_scripts import base_directory, marker
 
 _CLEAN_S = 60.0
@@ -84,7 +84,7 @@ def clean(host: Host, mark: str, *, ours: bool) -> None:
         _unrecorded(host, ["sh", "-c", _BY_SUDO_IF_ALLOWED, "sh", mark, _CLEAN_OTHERS], sudo=False)
 
 
-def _unrecorded(host: Host, argv: list[str], *, sudo: bool) -> CommandResult:
+def _unrecorded(host: Host, argv: list[str], *, sudo: bool) -> None:
     """Run a command that belongs to no test: it is not recorded, and its processes have no mark."""
     listener, host.listener = host.listener, None
     mark, host.mark = host.mark, ""
@@ -94,4 +94,3 @@ def _unrecorded(host: Host, argv: list[str], *, sudo: bool) -> CommandResult:
         host.listener, host.mark = listener, mark
     if done.exit_code != 0:
         raise HostError(f"on {host.label}, {done.stderr.strip() or 'cleaning failed'}")
-    return done

@@ -73,4 +73,3 @@ class HostDirectory:
 
     def counters(self) -> None:
         """Return None: the devices are unknown."""
-        return

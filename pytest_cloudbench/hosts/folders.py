@@ -22,7 +22,6 @@ from pytest_cloudbench.hosts.host import Host, operation
 from pytest_cloudbench.hosts.job_scripts import base_directory, marker
 
 _PREFIX = "cloudbench-"
-_OWNER = ".owner"
 _REMOVE_S = 600.0
 _UNKNOWN = "-"
 _OUTSIDE_CONTAINERS = "pid:[4026531836]"

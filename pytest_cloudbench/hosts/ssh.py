@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_cloudbench.hosts.errors import ConnectionDropped, HostUnreachable, LoginRefused
-from pytest_cloudbench.hosts.host import Command, CommandResult, HostListener
+from pytest_cloudbench.hosts.host import Command, CommandResult
 from pytest_cloudbench.hosts.login import HostLogin
 from pytest_cloudbench.hosts.proxy_command import proxy_failure
 from pytest_cloudbench.hosts.shell_host import ShellHost
@@ -49,11 +49,9 @@ class SshHost(ShellHost):
     known_hosts file. Raises ValueError if a key or a bastion cannot be read, HostError if ~/.ssh/config cannot.
     """
 
-    def __init__(self, login: HostLogin, listener: HostListener | None = None) -> None:
+    def __init__(self, login: HostLogin) -> None:
         server = find_server(login)
-        super().__init__(
-            login.label or f"host {login.address}", address=server.host, user=server.user, listener=listener
-        )
+        super().__init__(login.label or f"host {login.address}", address=server.host, user=server.user)
         self.port = server.port
         self.check_region = login.check_region
         self.installs_tools = login.installs_tools

@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from pytest_cloudbench.hosts.errors import ConnectionDropped, HostUnreachable, LoginRefused
-from pytest_cloudbench.hosts.host import Command, CommandResult, Host, HostListener, command_line
+from pytest_cloudbench.hosts.host import Command, CommandResult, Host, command_line
 from pytest_cloudbench.hosts.shell_host import ShellHost
 
 _DIRECTORY = "/var/tmp/cloudbench-ssm-"  # noqa: S108 - made with mode 700, and its name cannot be guessed
@@ -153,13 +153,12 @@ class SsmHost(ShellHost):
         *,
         address: str = "",
         user: str = "root",
-        listener: HostListener | None = None,
         connect_timeout_s: float = 180.0,
         reconnect_timeout_s: float = 60.0,
         boot_s: float | None = None,
         when_booted: Callable[[Host], None] | None = None,
     ) -> None:
-        super().__init__(label, address=address, user=user, listener=listener)
+        super().__init__(label, address=address, user=user)
         self._service = service
         self._connect_timeout_s = connect_timeout_s
         self._reconnect_timeout_s = reconnect_timeout_s

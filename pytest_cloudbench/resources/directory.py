@@ -54,7 +54,6 @@ class StatedStorage(StorageTarget):
 
     def counters(self) -> None:
         """Return None: its driver is unknown."""
-        return
 
     def _stated(self, quantity: str, *, of_iops: bool) -> Ceiling:
         for ceiling in self.instance.storage_ceilings:

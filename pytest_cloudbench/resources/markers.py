@@ -439,25 +439,21 @@ def _is_command(value: object) -> bool:
 
 
 def _volumes(marker: str, arguments: dict[str, Any]) -> RequestedVolumes:
+    asked_by = f"@pytest.mark.{marker}"
     if marker == "ebs_volume" and str(arguments["spec"]).startswith("vol-"):
         raise BadMarker(
-            f"@pytest.mark.{marker}: {arguments['spec']!r} is not a spec: name an existing volume by "
+            f"{asked_by}: {arguments['spec']!r} is not a spec: name an existing volume by "
             f"id={arguments['spec']!r}"
         )
     if not isinstance(arguments["spec"], VolumeSpec):
         raise BadMarker(
-            f"@pytest.mark.{marker}: the spec must be one of gp2, gp3, io1, io2, st1, sc1 from pytest_cloudbench, "
+            f"{asked_by}: the spec must be one of gp2, gp3, io1, io2, st1, sc1 from pytest_cloudbench, "
             f"such as io2(size_gib=80, iops=80_000), not {arguments['spec']!r}"
         )
-    count = arguments.get("count", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise BadMarker(f"@pytest.mark.{marker}: count must be a whole number from 1 up, not {count!r}")
-    if not isinstance(arguments.get("zone"), str | None):
-        raise BadMarker(f"@pytest.mark.{marker}: zone must be a text, not {arguments['zone']!r}")
+    check_count(asked_by, arguments.get("count", 1))
+    _check_texts(asked_by, zone=arguments.get("zone"))
     card = arguments.get("card")
     if card is not None and (isinstance(card, bool) or not isinstance(card, int) or card < 0):
-        raise BadMarker(
-            f"@pytest.mark.{marker}: card must be the number of an EBS card, from 0 up, not {card!r}"
-        )
-    _check_scope(f"@pytest.mark.{marker}", arguments.get("scope", ""))
+        raise BadMarker(f"{asked_by}: card must be the number of an EBS card, from 0 up, not {card!r}")
+    _check_scope(asked_by, arguments.get("scope", ""))
     return RequestedVolumes(**arguments)

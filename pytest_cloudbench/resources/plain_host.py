@@ -188,4 +188,3 @@ class HostPair(Pair):
 
     def counters(self) -> None:
         """Return None: only EC2's network interfaces have allowance counters."""
-        return

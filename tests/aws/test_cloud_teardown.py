@@ -301,7 +301,7 @@ def test_what_a_call_created_whose_answer_was_lost_is_found_by_its_tag(
     faults_of(cloud).lose_answer(operation)
     with pytest.raises(Unreachable):
         cloud.create_volumes([gp3(size_gib=1)], cloud.launch("t3.micro").zone)
-    assert [one.action for one in cloud.journal.unresolved] == [
+    assert [one.action for one in cloud.journal.intentions if one.unresolved] == [
         {
             "RunInstances": "run_instances",
             "CreateVolume": "create_volume",

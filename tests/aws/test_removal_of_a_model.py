@@ -26,6 +26,7 @@ from pytest_cloudbench.resources.errors import CloudError
 
 RUN = "20260101-000000-0a1b2c3d"
 EPOCH = 1_800_000_000.0
+PACE = Pace(0.5, 5.0, 10.0)
 BOUNDS = Bounds(terminated_s=200, volume_s=100, group_s=100, settle_s=60)
 LONGEST_LAG_S = 40.0
 NEVER = float("inf")
@@ -76,6 +77,7 @@ class Service:
     things: dict[str, Thing] = field(default_factory=dict)
     lag_s: float = 0.0
     settle_s: float = BOUNDS.settle_s
+    pace: Pace = PACE
     fails: float = 0.0
     by_tag: bool = False
     touched: set[str] = field(default_factory=set)
@@ -252,7 +254,7 @@ def test_nothing_is_left_that_is_not_reported(timeless, service, interrupts):
     interrupted_times = interrupts
     journal = intentions(service)
     ledger = Ledger(service, RUN, lambda: journal)
-    removal = Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0))
+    removal = Removal(service, ledger, lambda: BOUNDS)
     look = ledger.look
 
     def interrupted(*arguments, **options):
@@ -291,7 +293,7 @@ def test_what_is_gone_and_refused_as_unauthorized_is_not_left(timeless, kind):
     service.add(Thing(kind, "kept", service.clock.now - 2 * BOUNDS.settle_s, refused=True))
     journal = intentions(service)
     ledger = Ledger(service, RUN, lambda: journal)
-    removal = Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0))
+    removal = Removal(service, ledger, lambda: BOUNDS)
     removal.run()
     assert [each.id for each in ledger.left()] == ["kept"]
     assert len(removal.problems()) == 1
@@ -314,6 +316,6 @@ def test_the_last_look_is_repeated_until_the_service_answers(timeless):
 
     service.pages = pages
     ledger = Ledger(service, RUN, lambda: journal)
-    Removal(service, ledger, lambda: BOUNDS, pace=Pace(0.5, 5.0, 10.0)).run()
+    Removal(service, ledger, lambda: BOUNDS).run()
     assert service.touched == {"v-0"}
     assert service.existing() == set()

@@ -294,7 +294,7 @@ def test_a_group_whose_answer_was_lost_is_found_by_its_tag(
     Faults(cloud).lose_answer("CreatePlacementGroup")
     with pytest.raises(Unreachable):
         cloud.create_placement_group()
-    assert [one.action for one in cloud.journal.unresolved] == ["create_placement_group"]
+    assert [one.action for one in cloud.journal.intentions if one.unresolved] == ["create_placement_group"]
     assert [left.kind for left in cloud.ledger.remaining()] == ["placement group"]
     assert cloud.close().clean
     assert groups(calls) == []
