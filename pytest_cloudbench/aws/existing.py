@@ -63,20 +63,15 @@ class Existing:
         """Return a running instance as the API describes it. Raises ExistingHardware, TerraformError."""
         if tags is not None:
             return self._instance_of(self._tagged(tags), user)
-        instance_id = self._id_of("instance", id, terraform, parse_instance_id)
-        found = self._described(INSTANCE, instance_id)
-        if found is None:
-            raise ExistingHardware(self._none("instance", instance_id))
-        return self._instance_of(found, user)
+        instance_id = self._id_of(id, terraform, parse_instance_id)
+        return self._instance_of(self._described(INSTANCE, instance_id), user)
 
     def volume(
         self, *, id: str | None = None, terraform: str | None = None, instance: LaunchedInstance | None = None
     ) -> CreatedVolume:
         """Return an attached volume as the API describes it. Raises ExistingHardware, TerraformError."""
-        volume_id = self._id_of("volume", id, terraform, parse_volume_id)
+        volume_id = self._id_of(id, terraform, parse_volume_id)
         found = self._described(VOLUME, volume_id)
-        if found is None:
-            raise ExistingHardware(self._none("volume", volume_id))
         attached = [each for each in found.get("Attachments") or () if each.get("State") == "attached"]
         on = [str(each.get("InstanceId")) for each in attached]
         if not on:
@@ -104,9 +99,7 @@ class Existing:
         )
         return updated(blank, {**found, "Attachments": [chosen]})
 
-    def _id_of(
-        self, what: str, id: str | None, terraform: str | None, parse: Callable[[str], str | None]
-    ) -> str:
+    def _id_of(self, id: str | None, terraform: str | None, parse: Callable[[str], str | None]) -> str:
         """Return a well-formed id. Raises ExistingHardware for any other."""
         where = ""
         if terraform is not None:
@@ -123,8 +116,12 @@ class Existing:
         assert found is not None
         return found
 
-    def _described(self, kind: Kind, its_id: str) -> Mapping[str, Any] | None:
-        return self._clients.repeat(partial(kind.described, self._clients, [its_id])).get(its_id)
+    def _described(self, kind: Kind, its_id: str) -> Mapping[str, Any]:
+        """Return what the API describes. Raises ExistingHardware if there is none."""
+        found = self._clients.repeat(partial(kind.described, self._clients, [its_id])).get(its_id)
+        if found is None:
+            raise ExistingHardware(self._none(kind.name, its_id))
+        return found
 
     def _tagged(self, tags: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the one instance with these tags that has not ended."""

@@ -17,11 +17,10 @@ from .journal import SUFFIX, JournalContent, read_journal, state_directory
 from .kinds import PLACEMENT_GROUP, SECURITY_GROUP
 from .lease import Leases, lease_end
 from .ledger import Ledger
-from .run import KEPT_TAG, Run, reap_command
+from .run import KEPT_TAG, LONGEST_VALUE, Run, reap_command
 
 KEEP_S = 86_400.0
 """How long a kept instance may live: it costs money, and its user may forget it."""
-_LONGEST_VALUE = 255
 _JOURNAL = f"journal{SUFFIX}"
 
 
@@ -53,7 +52,7 @@ class Keeping:
             f"mark what is kept of {test}",
             "create_tags",
             Resources=[*ids, *of_names],
-            Tags=[{"Key": KEPT_TAG, "Value": test[:_LONGEST_VALUE]}],
+            Tags=[{"Key": KEPT_TAG, "Value": test[:LONGEST_VALUE]}],
         )
         ids += names
         self._run.journal.note_kept(ids)

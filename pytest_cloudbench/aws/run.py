@@ -20,7 +20,8 @@ TOKEN_TAG = "cloudbench:token"  # noqa: S105  (not a secret)
 """Its value is the token of the creating call in the journal: it finds what a call created whose answer was lost."""
 KEPT_TAG = "cloudbench:kept"
 """On resources that stay after their run; its value is the failed test. `cloudbench reap --kept` removes them."""
-_LONGEST_VALUE = 255
+LONGEST_VALUE = 255
+"""The most characters of a tag's value."""
 
 
 class Run(NamedTuple):
@@ -51,7 +52,7 @@ class Run(NamedTuple):
             **({TOKEN_TAG: token} if token else {}),
             RUN_TAG: self.run_id,
             CREATED_TAG: datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:_LONGEST_VALUE],
+            "Name": f"cloudbench {name.removeprefix('cloudbench ')}".strip()[:LONGEST_VALUE],
         }
         pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
         return [{"ResourceType": kind, "Tags": pairs} for kind in resource_types]

@@ -42,9 +42,10 @@ def prove_given_device(
         if not problems and (signature := read_signature(host, facts.path)) is not None:
             problems.append(f"carries {signature}")
         if not _is_allowed(host, facts, allowed):
+            named = f"allowed: {', '.join(allowed)}" if allowed else "none is allowed"
             problems.append(
                 "is not allowed by the owner of the host: name it with --cloudbench-allow-device, or as "
-                f"cloudbench_devices in the inventory ({_named(allowed)})"
+                f"cloudbench_devices in the inventory ({named})"
             )
     if problems:
         what = "it is not read" if allowed is None else "nothing is written to it"
@@ -67,10 +68,6 @@ def _is_allowed(host: Host, facts: DeviceFacts, allowed: Sequence[str]) -> bool:
         return False
     found = host.run(["sh", "-c", _REAL_PATHS, "sh", *allowed], idempotent=True).stdout.splitlines()
     return facts.path in found
-
-
-def _named(allowed: Sequence[str]) -> str:
-    return f"allowed: {', '.join(allowed)}" if allowed else "none is allowed"
 
 
 def _shown(path: str, facts: DeviceFacts) -> str:
