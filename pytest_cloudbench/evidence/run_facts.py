@@ -83,8 +83,9 @@ def git_facts(folder: Path) -> dict[str, Any]:
     try:
         facts["revision"] = _git(folder, "rev-parse", "HEAD")
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip()
-        return {"none": said.partition("\n")[0] or "?"}
+        # What a git that took too long wrote is bytes: its error says more.
+        said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else ""
+        return {"none": (said or str(error)).partition("\n")[0]}
     for name, words in (
         ("branch", ("rev-parse", "--abbrev-ref", "HEAD")),
         ("changed", ("status", "--porcelain", "--untracked-files=no")),

@@ -43,12 +43,13 @@ def live_line(
 ) -> Iterator[Callable[[str], None] | None]:
     """Show a phase on the live line while the block lasts; yield a function that shows a text in place of the last.
 
-    Yield None if --cloudbench-progress shows nothing: with "off", with "auto" and -q, without pytest's terminal.
-
-    Until it is called, the line has ``name`` and how long the phase has lasted, if there is a name. The line is cleared
-    at the end. Without a terminal a text is printed as a line every 30 seconds, the first after ``first_s``, so that
-    short phases print nothing, or immediately with "on". A worker of pytest-xdist has no terminal: its lines go
+    Until that function is called, the line has ``name`` and how long the phase has lasted, if there is a name. The line
+    is cleared at the end. Without a terminal a text is printed as a line every 30 seconds, the first after ``first_s``,
+    so that short phases print nothing, or immediately with "on". A worker of pytest-xdist has no terminal: its lines go
     to standard error, which it shares with the controller, name the worker and the test, and come every 30 seconds.
+
+    Yield None if nothing is shown: with --cloudbench-progress=off, with "auto" and -q, without pytest's terminal, and
+    in any thread but the main one.
     """
     choice = setting(config, "progress")
     reports = hasattr(config, "workerinput") or config.pluginmanager.hasplugin("terminalreporter")

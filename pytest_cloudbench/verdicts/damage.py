@@ -42,9 +42,6 @@ class Damage(NamedTuple):
     of_totals: bool = False
 
 
-SOUND = Damage("")
-
-
 def damage_of(obs: Any, means: Mapping[str, Rate]) -> Damage:
     """Return what is wrong with a measurement.
 
@@ -59,7 +56,7 @@ def damage_of(obs: Any, means: Mapping[str, Rate]) -> Damage:
             return Damage(text)
     for text in _of_totals(series, means, runtime_s):
         return Damage(text, of_totals=True)
-    return SOUND
+    return Damage("")
 
 
 def contradicts(samples: Sequence[float], lengths_s: Sequence[float], mean: float, runtime_s: float) -> bool:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pytest_cloudbench.limits.ceilings import Ceiling
 from pytest_cloudbench.limits.envelope import Envelope, Level
 from pytest_cloudbench.limits.quantities import Bandwidth, Iops, Rate, Size, Throughput, figure, plain
-from pytest_cloudbench.verdicts.damage import SOUND, Damage
 from pytest_cloudbench.verdicts.observation import GeneratorLoad, MachineDelay, RateSeries
 from pytest_cloudbench.verdicts.targets import as_rate_or_ceiling
 from pytest_cloudbench.verdicts.timeline import Plateau, Timeline, timed_samples
@@ -87,8 +86,9 @@ class Run(ABC):
     """A run, or the part of it that is judged.
 
     ``where`` names the part as the end of a sentence (empty for a whole run), ``part_details`` holds its falls and
-    its begin and end in seconds of the test. ``damage`` says what is wrong with the run's data; if anything is, its
-    series is None. ``counters`` are those of the kind of run, None without any. Times are in seconds.
+    its begin and end in seconds of the test. ``damage`` says what is wrong with the run's data; its series is then
+    None. ``damage_of_totals`` is True if only its samples and its totals contradict each other. ``counters`` are those
+    of the kind of run, None without any. Times are in seconds.
 
     ``job_limit`` is the limit that the job set on its own load, as it was given; None without one.
 
@@ -125,7 +125,8 @@ class Run(ABC):
     job_limit: Rate | None = None
     conditions: tuple[str, ...] = ()
     asked: Mapping[str, Any] = field(default_factory=dict)
-    damage: Damage = SOUND
+    damage: str = ""
+    damage_of_totals: bool = False
     where: str = ""
     part_details: dict[str, Any] = field(default_factory=dict)
 
