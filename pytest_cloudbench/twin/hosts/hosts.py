@@ -388,7 +388,8 @@ class Host:
 
     def add_node(self, node: Node) -> None:
         """Make a device node, with its links, in the /dev of the running instance."""
-        with instance_directory(self.init_pid, "dev") as dev:
+        init_pid = self.init_pid
+        with instance_directory(init_pid, "dev") as dev:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(node.name, dir_fd=dev)
             os.mknod(node.name, 0o060660, os.makedev(node.major, node.minor), dir_fd=dev)
@@ -396,7 +397,11 @@ class Host:
             os.chown(node.name, 0, DISK_GROUP, dir_fd=dev)
         for link in node.links:
             place, name = os.path.split(f"dev/{link}")
-            with instance_directory(self.init_pid, place, create=True) as directory:
+            # If the instance has just ended, its links have gone with it.
+            with (
+                contextlib.suppress(FileNotFoundError),
+                instance_directory(init_pid, place, create=True) as directory,
+            ):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=directory)
                 os.symlink(f"/dev/{node.name}", name, dir_fd=directory)
