@@ -12,7 +12,6 @@ from pytest_cloudbench.verdicts.machine_delay import machine_disturbed, machine_
 from pytest_cloudbench.verdicts.observation import Observation
 from pytest_cloudbench.verdicts.run import run_of
 from pytest_cloudbench.verdicts.run_to_run import of_single_runs, usual_noise
-from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.targets import ROUNDING
 from pytest_cloudbench.verdicts.verdict import Doubt, Draft, Outcome, Verdict
 from pytest_cloudbench.verdicts.wording import duration, listed, percent
@@ -91,8 +90,8 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
     mine, theirs = run.on_device_s or math.nan, other.on_device_s or math.nan
     held = theirs / mine >= factor * (1 - ROUNDING)
     # The machine can only slow a run down, so the side that was too slow is the suspect.
-    suspect = other if held else run
-    text = _held_by_machine(run_of(suspect.device_side))
+    suspect, faster = (other, run) if held else (run, other)
+    machine = _held_by_machine(suspect)
     noise = _noise_of_ratio(run, other)
     low = max(0.0, theirs - RESOLUTION_S) / (mine + RESOLUTION_S) / noise
     high = (theirs + RESOLUTION_S) / (mine - RESOLUTION_S) * noise if mine > RESOLUTION_S else math.inf
@@ -100,15 +99,17 @@ def _judged(run: TimedWork, other: TimedWork, factor: float, figures: str, draft
     draft = replace(draft, details={**draft.details, "ratio_interval": interval})
     if low < factor <= high:
         most = "more" if math.isinf(high) else _times(high, factor)
+        whose = machine or _held_by_machine(faster)
         undecided = draft.verdict(
             Outcome.INCONCLUSIVE,
             f"{figures}; times are known to about {duration(RESOLUTION_S)} and two single runs "
-            f"differ by up to {percent(noise - 1)}, so it may be {_times(low, factor)} to {most}: "
-            "repeat both with more files",
+            f"differ by up to {percent(noise - 1)}, so it may be {_times(low, factor)} to {most}"
+            + (f"; {whose}" if whose else ": repeat both with more files"),
+            machine_limited=bool(whose),
         )
-        return replace(undecided, leans=None if text else Outcome.HELD if held else Outcome.VIOLATED)
-    if text:
-        return draft.inconclusive(Doubt(f"{figures}; {text} on {suspect.target}", machine_limited=True))
+        return replace(undecided, leans=None if machine else Outcome.HELD if held else Outcome.VIOLATED)
+    if machine:
+        return draft.inconclusive(Doubt(f"{figures}; {machine}", machine_limited=True))
     if held:
         return draft.verdict(Outcome.HELD, figures)
     seen = run_of(run.device_side)
@@ -123,17 +124,18 @@ def _noise_of_ratio(run: TimedWork, other: TimedWork) -> float:
     return math.exp(of_single_runs(*usual).margin())
 
 
-def _held_by_machine(seen: Run) -> str | None:
-    """Return a sentence if the machine under an embedded region was, or may have been, what limited a run.
+def _held_by_machine(work: TimedWork) -> str | None:
+    """Return a sentence if the machine under an embedded region was, or may have been, what limited the work.
 
     The region's limits are exact: a rate that no promised ceiling explains was limited by the machine's disks or CPUs.
     """
+    seen = run_of(work.device_side)
     if not seen.on_region:
         return None
     found = seen.bounds(seen.rates)
     if found and (any(bound.acted for bound in found) or not machine_disturbed(seen)):
         return None
-    return f"no promised ceiling but {machine_text(seen)} was the limit"
+    return f"no promised ceiling but {machine_text(seen)} was the limit on {work.target}"
 
 
 def _not_comparable(run: TimedWork, other: TimedWork) -> str | None:

@@ -116,6 +116,19 @@ def test_a_ratio_within_the_clocks_resolution_and_the_noise_of_single_runs_is_no
     assert faster_than(Created(100.0), Created(140.0), by=1.3)
 
 
+@pytest.mark.parametrize(("store_s", "leans"), [(620, None), (612, Outcome.HELD)])
+def test_the_machine_is_named_if_it_made_the_ratio_too_small_to_decide(
+    store_s: float, leans: Outcome | None
+) -> None:
+    """A busy machine made the store, which only its own disks limit, almost as slow as the volume."""
+    store = Created(store_s, "store", volumes=FAST_GP3, machine=STRONG_MACHINE)
+    verdict = faster_than(store, Created(800.5, volumes=GP3, machine=STRONG_MACHINE), by=1.3)
+    assert (verdict.outcome, verdict.machine_limited) == (Outcome.INCONCLUSIVE, True)
+    assert "times are known to about 100 ms" in str(verdict)
+    assert str(verdict).endswith("the machine under the embedded region was the limit on store")
+    assert verdict.leans is leans
+
+
 def test_runs_on_a_region_differ_less() -> None:
     one, other = (Created(seconds, volumes=GP3, machine=STRONG_MACHINE) for seconds in (600.0, 800.5))
     assert faster_than(one, other, by=1.3).details["ratio_interval"] == pytest.approx(
