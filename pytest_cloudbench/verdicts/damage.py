@@ -51,10 +51,11 @@ def damage_of(obs: Any, means: Mapping[str, Rate]) -> Damage:
     series, runtime_s = obs.series, obs.runtime_s
     if not (math.isfinite(runtime_s) and runtime_s >= 0):
         return Damage(f"its run time is {runtime_s} s")
-    for text in chain(_of_series(series, means), _of_latencies(obs)):
+    columns = {name: [plain(rate) for rate in getattr(series, name, None) or ()] for name in means}
+    for text in chain(_of_series(series, columns), _of_latencies(obs)):
         if text:
             return Damage(text)
-    for text in _of_totals(series, means, runtime_s):
+    for text in _of_totals(series, columns, means, runtime_s):
         return Damage(text, of_totals=True)
     return Damage("")
 
@@ -92,13 +93,12 @@ def _highest_unseen(samples: Sequence[float]) -> float:
     return max(highest, min(fmean(samples) + above, _HIGHEST_OF_FEW * highest))
 
 
-def _of_series(series: Any, means: Mapping[str, Rate]) -> Iterator[str]:
+def _of_series(series: Any, columns: Mapping[str, Sequence[float]]) -> Iterator[str]:
     if series is None:
         return
     yield getattr(series, "damage", "")
     seconds = list(series.seconds)
-    for name in means:
-        values = _samples(series, name)
+    for name, values in columns.items():
         if values and len(values) != len(seconds):
             yield f"its series holds {len(seconds)} times but {len(values)} values of {name}"
         if not _are_amounts(values):
@@ -111,19 +111,17 @@ def _of_series(series: Any, means: Mapping[str, Rate]) -> Iterator[str]:
         yield f"its series holds a latency of {wrong} s"
 
 
-def _of_totals(series: Any, means: Mapping[str, Rate], runtime_s: float) -> Iterator[str]:
+def _of_totals(
+    series: Any, columns: Mapping[str, Sequence[float]], means: Mapping[str, Rate], runtime_s: float
+) -> Iterator[str]:
     if series is None or getattr(series, "of_devices", False):
         return
     lengths_s = _lengths(list(series.seconds))
     for name, mean in means.items():
-        samples = _samples(series, name)
+        samples = columns[name]
         if contradicts(samples, lengths_s, plain(mean), runtime_s):
             seen = sum(map(mul, samples, lengths_s)) / sum(lengths_s)
             yield f"its samples have a mean of {type(mean)(seen)}, but the run has one of {mean}"
-
-
-def _samples(series: Any, name: str) -> list[float]:
-    return [plain(rate) for rate in getattr(series, name, None) or ()]
 
 
 def _of_times(seconds: Sequence[float], *, varies: bool) -> str:

@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pytest_cloudbench.limits.ceilings import MACHINE_OWNER
 from pytest_cloudbench.limits.quantities import Iops, Rate, plain
 from pytest_cloudbench.verdicts.change_point import falls_details
 from pytest_cloudbench.verdicts.little import in_flight, inconsistent
-from pytest_cloudbench.verdicts.machine_delay import (
-    machine_disturbed,
-    machine_share,
-    machine_text,
-    machine_to_blame,
-)
+from pytest_cloudbench.verdicts.machine_delay import machine_share, machine_text, machine_to_blame
 from pytest_cloudbench.verdicts.run_view import Run
 from pytest_cloudbench.verdicts.sample_statistics import half_means
 from pytest_cloudbench.verdicts.timeline import Timeline
@@ -48,8 +42,7 @@ def _damaged(run: Run) -> Doubt:
     """
     text = f"the measurement is damaged: {run.damage}"
     if run.damage_of_totals and machine_to_blame(run):
-        machine = machine_text(run) if machine_disturbed(run) else MACHINE_OWNER
-        return Doubt(f"{text}; {machine} may be why", machine_limited=True)
+        return Doubt(f"{text}; {machine_text(run)} may be why", machine_limited=True)
     return Doubt(text)
 
 

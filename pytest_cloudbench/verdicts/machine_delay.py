@@ -123,9 +123,14 @@ def waited_without_need(run: Run) -> Ceiling | None:
 
 
 def machine_text(run: Run) -> str:
-    """Return the machine's name with figures: "... (mean latency 1.4 ms, 0.6 ms of it modelled: it added 57 %)"."""
+    """Return the machine's name with figures: "... (mean latency 1.4 ms, 0.6 ms of it modelled: it added 57 %)".
+
+    Without them if only the device's part was measured, and was on time: they would speak against the machine's blame.
+    """
     delay, share = run.machine_delay, machine_share(run)
     if delay is None or share is None:
+        return MACHINE_OWNER
+    if not (math.isfinite(run.latency_mean_s) or machine_disturbed(run)):
         return MACHINE_OWNER
     ceiling = waited_without_need(run)
     if ceiling is not None and run.counters is not None:
